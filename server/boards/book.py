@@ -137,9 +137,10 @@ class SqlBook:
 
     def change(self, board: str, to: Callable[[Standing], Standing], kind: str) -> Standing:
         """See ``Book.change``."""
+        caught = kind in (LIED, DISAGREES)
         with self._db.read() as session:  # most changes change nothing, and need not wait for a writer
             standing = rows.standing_of(_known(session.get(BoardRow, board), board))
-            if to(standing) == standing:
+            if to(standing) == standing and not caught:
                 return standing
         with self._db.write() as session:
             row = _known(session.get(BoardRow, board, with_for_update=_LOCK), board)
@@ -149,12 +150,12 @@ class SqlBook:
                 for name, value in rows.columns(after).items():
                     setattr(row, name, value)
                 row.faults += after.failures > before.failures
-                if kind in (LIED, DISAGREES):
-                    doubt(session, board)
                 if kind == RETURNED:
                     rows.accept_faster(row)
                 detail = {**rows.columns(after), "before": before.health.value}
                 self._add_event(session, board, kind, detail)
+            if caught:  # also one that an operator has parked meanwhile
+                doubt(session, board)
         return after
 
     def checked(self, board: str, check: Check) -> None:

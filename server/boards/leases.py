@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import Any, cast
 
-from sqlalchemy import Row, Table, and_, bindparam, insert, select, update
+from sqlalchemy import Row, Table, and_, bindparam, func, insert, select, update
 from sqlalchemy.orm import Session
 
 from server import ownership
@@ -74,11 +74,14 @@ END = (
     .returning(_leases)
 )
 _RECORDABLE = (
-    select(_leases)
+    select(_leases, _boards.c.disbelieved)
+    .join(_boards, _boards.c.id == _leases.c.board)
     .where(_leases.c.token.in_(bindparam("tokens", expanding=True)))
     .order_by(_leases.c.token)
-    .with_for_update(read=True)
+    .with_for_update(read=True, of=_leases)
 )
+_TAKING_BACK = 7_471
+"""Names the lock of whoever takes back what a board said; those who store what boards say share it."""
 
 
 def lost(lease: AnyRow, now_s: float) -> bool:
@@ -93,8 +96,10 @@ def recordable(
 
     Their leases have ended well or held at that time (0 stands for now): while the database is away none can
     be renewed, and yet nobody else had the board. Token 0 stands for results that no lease was needed for.
-    Until the transaction ends, nobody can take the others away.
+    None is one whose board's word was taken back since it began. Until the transaction ends, nobody can take
+    the others away, or take back what a board said: call this first, as who does so waits for it.
     """
+    _lock(session, func.pg_advisory_xact_lock_shared)
     asked = set(measured)
     tokens = sorted({token for token, _ in asked} - {0})
     found = session.execute(_RECORDABLE, {"tokens": tokens}) if tokens else ()
@@ -102,8 +107,23 @@ def recordable(
     return {(token, at) for token, at in asked if not token or _held(leases.get(token), at or now_s)}
 
 
+def disbelieve(session: Session, board: BoardRow) -> None:
+    """Have nothing stored any more that a board, its row locked, has said so far.
+
+    Waits for those who are storing it, and they for the end of this transaction.
+    """
+    _lock(session, func.pg_advisory_xact_lock)
+    board.disbelieved = max(board.disbelieved, session.scalar(select(func.max(LeaseRow.token))) or 0)
+
+
+def _lock(session: Session, how: Callable[[int], Any]) -> None:
+    """SQLite has one writer at a time anyway."""
+    if session.get_bind().dialect.name == "postgresql":
+        session.execute(select(how(_TAKING_BACK)))
+
+
 def _held(lease: AnyRow | None, at: float) -> bool:
-    if lease is None or lease.state == LeaseState.REVOKED:
+    if lease is None or lease.state == LeaseState.REVOKED or lease.token <= lease.disbelieved:
         return False
     if lease.state == LeaseState.RELEASED:
         return True

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from sqlalchemy import ColumnElement, and_, delete, or_, select, update
+from sqlalchemy import ColumnElement, and_, delete, or_, select, tuple_, update
 from sqlalchemy.orm import Session
 
+from server.boards.leases import disbelieve
 from server.boards.rows import detail_of
 from server.boards.views import get_row
 from server.db.documents import UNREADABLE
-from server.db.tables import BoardEventRow, BoardRow, JobRow, RecordRow
+from server.db.tables import BoardEventRow, JobRow, RecordRow
 from server.http.problems import Problem
 from server.records import told
 from server.records.bests import BATCH, changed
 from worker.outcome import ErrorKind
 
+Kind = tuple[str, str]
+"""Target and clock of a board."""
 _TIMES = ("cost_s", "verified_s", "in_place_s", "placed_s", "spread", "max_error")
 
 
@@ -56,59 +59,81 @@ def withdraw(session: Session, board: str, since: datetime) -> int:
     that it called wrong may be right. How many these were.
 
     Their numbers are gone from all bests, and the next job that needs them measures them again; what they
-    said is kept in their message. So do the facts that the board said of itself, and the places that records
-    of its kind got beside others, which are the costs of these.
+    said is kept in their message. What jobs have in memory of this board is not stored any more.
     """
+    kinds = _begin(session, board)
+    _forget_deliveries(session, board, kinds, or_(JobRow.finished.is_(None), JobRow.finished >= since))
     touched = []
     for row in _each(session, _said_by(board)):
         if _created(row.document) < since:
             continue
         _withdraw(row, board)
         touched.append(row.id)
-    of = get_row(session, board)
     count = len(touched)
-    alike = (RecordRow.target_key == of.target_key, RecordRow.clock == of.clock)
-    for row in _each(session, and_(*alike, RecordRow.placed)):
-        row.document = {**row.document, "placed_s": None, "in_place_s": None}
-        before_s, now_s = row.ranking_s, row.document.get("verified_s") or row.document.get("cost_s")
-        row.rate = row.rate * before_s / now_s if row.rate and before_s and now_s else None
-        row.ranking_s, row.placed = now_s, False
-        touched.append(row.id)
-    changed(session, touched)
-    _forget_deliveries(session, board, or_(JobRow.finished.is_(None), JobRow.finished >= since))
-    forget_facts(session, of)
+    _end(session, board, kinds, touched)
     return count
 
 
 def doubt(session: Session, board: str) -> None:
     """Mark all records of a board that was caught at a lie: its times as disturbed, which rank last and are
-    measured again first, and its failures as withdrawn. Nor is anything believed that it said of itself."""
+    measured again first, and its failures as withdrawn. Nor is anything else believed that it said."""
+    kinds = _begin(session, board)
+    _forget_deliveries(session, board, kinds)
     touched = []
-    for row in _each(session, _said_by(board)):
-        if row.ranking_s is not None and not row.disturbed:
+    for row in _each(session, and_(_said_by(board), RecordRow.disturbed.is_(False))):
+        if row.ranking_s is not None:
             row.document, row.disturbed = {**row.document, "disturbed": True}, True
             touched.append(row.id)
         elif row.error is not None:
             _withdraw(row, board)
             touched.append(row.id)
+    _end(session, board, kinds, touched)
+
+
+def _begin(session: Session, board: str) -> set[Kind]:
+    """Have nothing stored meanwhile that the board said before; the kinds of board that it is or was.
+
+    Raises a 404 problem for an unknown board.
+    """
+    row = get_row(session, board)
+    session.flush()
+    session.refresh(row, with_for_update={"key_share": True})
+    disbelieve(session, row)
+    mine = (RecordRow.board == board, RecordRow.imported.is_(False))
+    measured = select(RecordRow.target_key, RecordRow.clock).where(*mine).distinct()
+    return {(row.target_key, row.clock), *((target, clock) for target, clock in session.execute(measured))}
+
+
+def _end(session: Session, board: str, kinds: set[Kind], touched: list[int]) -> None:
+    """Take the places from records of these kinds, which are costs of others, and forget what the board said
+    of itself; then choose anew for the tasks of all that was touched."""
+    for target, clock in sorted(kinds):
+        alike = (RecordRow.target_key == target, RecordRow.clock == clock, RecordRow.imported.is_(False))
+        for row in _each(session, and_(*alike, RecordRow.placed)):
+            row.document = {**row.document, "placed_s": None, "in_place_s": None}
+            before_s, now_s = row.ranking_s, row.document.get("verified_s") or row.document.get("cost_s")
+            row.rate = row.rate * before_s / now_s if row.rate and before_s and now_s else None
+            row.ranking_s, row.placed = now_s, False
+            touched.append(row.id)
     changed(session, touched)
-    _forget_deliveries(session, board)
-    forget_facts(session, get_row(session, board))
+    forget_facts(session, board, kinds)
 
 
-def forget_facts(session: Session, board: BoardRow) -> None:
-    """Delete what the board said of itself, and what some unknown board of its kind did: the next job has it
+def forget_facts(session: Session, board: str, kinds: set[Kind]) -> None:
+    """Delete what the board said of itself, and what some unknown board of its kinds did: the next job has it
     measured again."""
     for table in told.COLUMNS:
-        of_nobody = (
-            (table.board == "") & (table.target_key == board.target_key) & (table.clock == board.clock)
-        )
-        session.execute(delete(table).where(or_(table.board == board.id, of_nobody)))
+        of_nobody = (table.board == "") & tuple_(table.target_key, table.clock).in_(sorted(kinds))
+        session.execute(delete(table).where(or_(table.board == board, of_nobody)))
 
 
-def _forget_deliveries(session: Session, board: str, *which: ColumnElement[bool]) -> None:
-    """Forget what built models take by the board's word."""
-    said_by = (JobRow.delivered_by == board, JobRow.delivery.is_not(None))
+def _forget_deliveries(session: Session, board: str, kinds: set[Kind], *which: ColumnElement[bool]) -> None:
+    """Forget what built models take by the board's word, or by that of some unknown board of its kinds.
+
+    Jobs are locked before their tasks, as by all who lock both.
+    """
+    of_nobody = (JobRow.delivered_by == "") & tuple_(JobRow.target_key, JobRow.clock).in_(sorted(kinds))
+    said_by = (JobRow.delivery.is_not(None), or_(JobRow.delivered_by == board, of_nobody))
     gone = {"delivery": None, "delivered_by": ""}
     session.execute(update(JobRow).where(*said_by, *which).values(gone))
 

@@ -379,6 +379,9 @@ class BoardRow(Base):
     """How often it failed a lease or a health check."""
     enlisted: Mapped[datetime] = mapped_column(Utc, default=now)
     last_seen: Mapped[datetime | None] = mapped_column(Utc)
+    disbelieved: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
+    """Its last lease, by token, when its word was last taken back: nothing of this one or of those before it
+    is stored any more."""
 
 
 class LeaseRow(Base):

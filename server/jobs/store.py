@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
-from sqlalchemy import ColumnElement, Select, or_, select, update
+from sqlalchemy import ColumnElement, Select, select, update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
@@ -23,14 +23,14 @@ from server.db.insert import insert
 from server.db.tables import JobRow, LeaseRow, PeakRow, RecordRow, RelayoutRow, TaskRow, TrialRow, now
 from server.metrics import Metrics
 from server.records import leaders, repository, told
-from server.records.bests import choose_anew, choose_best, lock_tasks
+from server.records.bests import batches, choose_anew, choose_best, lock_tasks
 from tuner.backend.check import Delivery
+from tuner.job.store import Standing
 from tuner.log.record import Record
 from tuner.spec import Trial
 from tuner.states import JobState, StoreAway, TakenOver, TaskState
 from worker.fleet.book import LIED
 from worker.measure import plausible
-from worker.outcome import ErrorKind
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -76,9 +76,20 @@ class SqlStore:
         return self._trials(job_id)
 
     @_asked
-    def doubted(self, job_id: int) -> list[Trial]:
-        """See ``Store.doubted``."""
-        return self._trials(job_id, or_(RecordRow.error == ErrorKind.WITHDRAWN.value, RecordRow.disturbed))
+    def changed(self, job_id: int, known: Mapping[tuple[int, str], Standing]) -> list[Trial]:
+        """See ``Store.changed``."""
+        columns = (RecordRow.error, RecordRow.disturbed, RecordRow.board, RecordRow.ranking_s)
+        query = (
+            select(RecordRow.id, TrialRow.task_id, RecordRow.config_key, *columns)
+            .join(TrialRow, TrialRow.record_id == RecordRow.id)
+            .where(TrialRow.job_id == job_id)
+        )
+        with self._db.read() as session:
+            found = session.execute(query).all()
+        other = [
+            id_ for id_, task, config, *now_ in found if known.get((task, config)) not in (None, (*now_,))
+        ]
+        return [trial for some in batches(other) for trial in self._trials(job_id, RecordRow.id.in_(some))]
 
     def _trials(self, job_id: int, *which: ColumnElement[bool]) -> list[Trial]:
         query = select(TrialRow).where(TrialRow.job_id == job_id).order_by(TrialRow.id)
@@ -96,6 +107,7 @@ class SqlStore:
         Raises TakenOver, as all that changes a job, when another process has it.
         """
         new: list[Trial] = []
+        self._catch((trial.record, trial.lease, trial.at) for trial in trials if not trial.reused)
         with self._db.write() as session:
             held = recordable(session, ((trial.lease, trial.at) for trial in trials), self._clock())
             clock = _own(session, job_id).clock
@@ -104,7 +116,11 @@ class SqlStore:
             ]
             repository.add(session, [trial.record for trial in kept if not trial.reused])
             found = [(trial, repository.find(session, trial.record.identity)) for trial in kept]
-            placed = [(trial, row) for trial, row in found if row is not None and _still(row, trial)]
+            placed = [
+                (trial, row)
+                for trial, row in found
+                if row is not None and (not trial.reused or _still(row, trial.record))
+            ]
             kept = [trial for trial, _ in placed]
             # Of other jobs, too: a quiet time may have taken the place of their disturbed one.
             measured = {row.id for trial, row in placed if not trial.reused}
@@ -134,11 +150,6 @@ class SqlStore:
             for task_id in set(tasks) - stale:
                 choose_best(session, task_id, newest.get(task_id, []))
             session.execute(update(JobRow).where(JobRow.id == job_id).values(elapsed_s=elapsed_s))
-            lies = dict(filter(None, (_beyond_its_peak(session, trial) for trial in new)))
-        book = SqlBook(self._db)
-        for board, why in lies.items():
-            book.change(board, lambda standing, why=why: standing.lied(why), LIED)  # type: ignore[misc]
-            book.revoke(board, why)
         for trial in new:
             outcome = "reused" if trial.reused else trial.record.error or "ok"
             self._metrics.trials.labels(str(outcome)).inc()
@@ -146,14 +157,28 @@ class SqlStore:
                 self._metrics.infrastructure_failures.inc()
         return kept
 
+    def _catch(self, measured: Iterable[tuple[Record, int, float]]) -> None:
+        """Park boards that are faster than they said they can be. It comes before anything is stored, so that
+        whatever ends this process leaves no such time behind."""
+        said = list(measured)
+        with self._db.read() as session:
+            held = recordable(session, ((lease, at) for _, lease, at in said), self._clock())
+            counts = (record for record, lease, at in said if (lease, at) in held)
+            lies = dict(filter(None, (_beyond_its_peak(session, record) for record in counts)))
+        book = SqlBook(self._db)
+        for board, why in lies.items():
+            book.change(board, lambda standing, why=why: standing.lied(why), LIED)  # type: ignore[misc]
+            book.revoke(board, why)
+
     @_asked
-    def remeasured(self, record: Record, lease: int = 0, at: float = 0.0) -> bool:
+    def remeasured(self, record: Record, before: Record, lease: int = 0, at: float = 0.0) -> bool:
         """See ``Store.remeasured``."""
+        self._catch([(record, lease, at)])
         with self._db.write() as session:
             if not recordable(session, [(lease, at)], self._clock()):
                 return False
             row = repository.find(session, record.identity, lock=True)
-            if row is None or row.error == ErrorKind.WITHDRAWN:  # meanwhile
+            if row is None or not _still(row, before):
                 return False
             for name, value in repository.columns(record).items():
                 setattr(row, name, value)
@@ -181,8 +206,9 @@ class SqlStore:
     def delivered(self, job_id: int, delivery: Delivery, lease: int = 0) -> bool:
         """See ``Store.delivered``."""
         with self._db.write() as session:
+            held = recordable(session, [(lease, 0.0)], self._clock())
             _own(session, job_id)
-            if not recordable(session, [(lease, 0.0)], self._clock()):
+            if not held:
                 return False
             by = session.get(LeaseRow, lease)
             said = {"delivery": delivery.to_json(), "delivered_by": by.board if by else ""}
@@ -216,24 +242,20 @@ class SqlStore:
             row.state, row.message = state.value, message
 
 
-def _still(row: RecordRow, trial: Trial) -> bool:
-    """Whether a record that a trial reuses is as it was read: its board may have been caught meanwhile."""
-    if not trial.reused:
-        return True
-    error, said = trial.record.error, (trial.record.cost_s, trial.record.board)
-    return (row.error, row.disturbed) == (error and error.value, trial.record.disturbed) and said == (
-        row.document.get("cost_s"),
-        row.document.get("board"),
-    )
+def _still(row: RecordRow, record: Record) -> bool:
+    """Whether a record says what it did when it was read: its board may have been caught meanwhile, and
+    another one may have measured it since."""
+    cost_s = row.document.get("cost_s") if isinstance(row.document, dict) else None  # it may hold anything
+    was = (record.error and record.error.value, record.disturbed, record.board, record.cost_s)
+    return (row.error, row.disturbed, row.board, cost_s) == was
 
 
-def _beyond_its_peak(session: Session, trial: Trial) -> tuple[str, str] | None:
-    """The board of a trial that is faster than what that same board said it can be, and why."""
-    record = trial.record
+def _beyond_its_peak(session: Session, record: Record) -> tuple[str, str] | None:
+    """The board of a record that is faster than what that same board said it can be, and why."""
     key = (record.target.key, record.threads, record.clock)
     row = session.get(PeakRow, key)
     peak = told.value(session, PeakRow, key) if row is not None and row.board == record.board else None
-    if trial.reused or not record.board or record.gflops is None or peak is None:
+    if not record.board or record.gflops is None or peak is None:
         return None
     why = plausible.beyond_peak(record.workload, record.config.kernel, record.gflops, peak)
     return (record.board, f"board {record.board}: {why}") if why else None

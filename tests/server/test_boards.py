@@ -249,9 +249,9 @@ def test_what_a_zombie_measured_is_refused(db: Database) -> None:
     assert store.save(job, [late, fresh, trial(3, 10**6), reused], 3.0) == [fresh, reused]
     assert store.save(job, [fresh], 3.0) == [fresh], "saved twice, kept once"
     verified = replace(record(1), verified_s=2e-6)
-    assert store.remeasured(verified, old.token) is False
+    assert store.remeasured(verified, record(1), old.token) is False
     assert book.release(new, Usage(2, 1.0, 1.0))
-    assert store.remeasured(verified, new.token), "released leases have ended well"
+    assert store.remeasured(verified, record(1), new.token), "released leases have ended well"
     parked = book.acquire("b", "elsewhere/1/1.00", Purpose.TRIALS, job)
     assert parked is not None
     book.revoke("b", "parked")

@@ -83,7 +83,8 @@ def test_curves_are_those_of_all_trials(client: TestClient, db: Database) -> Non
         1.0,
     )
     check()
-    store.remeasured(replace(known[3].record, disturbed=False, verified_s=1e-8))
+    before = known[3].record
+    assert store.remeasured(replace(before, disturbed=False, verified_s=1e-8), before)
     check()
     assert client.post("/api/v1/boards/pi-3/withdraw", json={"good_too": True}).status_code == 200
     check()

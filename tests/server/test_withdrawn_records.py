@@ -21,19 +21,18 @@ from kernels.workload.base import Gemm
 from server.boards.book import SqlBook
 from server.boards.withdrawal import doubt, last_good_check, withdraw
 from server.db.database import Database, alembic_config
-from server.db.tables import PeakRow, RecordRow, TargetRow, TaskRow
+from server.db.tables import RecordRow, TargetRow, TaskRow
 from server.jobs.store import SqlStore
 from server.metrics import Metrics
 from server.records import repository
-from tuner.backend.check import Check, Delivery
 from tuner.log.record import Record
 from tuner.spec import Trial
-from worker.fleet.book import LIED, Listing, Purpose
 from worker.fleet.book import Check as HealthCheck
-from worker.fleet.states import Standing
+from worker.fleet.book import Listing
 from worker.outcome import ErrorKind
 
 WORKLOAD = Gemm(m=8, n=8, k=8)
+BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 BOARD = Listing("pi-3", TARGET, "wall", 1)
 
 
@@ -241,6 +240,27 @@ def test_places_beside_a_liar_go_with_it(client: TestClient, db: Database) -> No
     assert [each["config"]["point"] for each in fastest] == [2, 5]
 
 
+@pytest.mark.parametrize("other_target", [False, True])
+def test_places_beside_a_board_that_was_caught_go_too(
+    client: TestClient, db: Database, other_target: bool
+) -> None:
+    """Also where the board has another target by now, but not those of imports, which are another lab's."""
+    book = SqlBook(db)
+    book.enlist([BOARD])
+    theirs = replace(record(3), placed_s=2e-6, in_place_s=2e-6)
+    import_(client, theirs)
+    honest = replace(record(5), board="pi-4", placed_s=1e-9, in_place_s=4e-6)
+    store(db, replace(record(1), cost_s=1e-9, board="pi-3"), honest, replace(record(4), board="pi-4"))
+    if other_target:
+        book.enlist([replace(BOARD, target=replace(TARGET, l2_bytes=12345))])
+    with db.write() as session:
+        doubt(session, "pi-3")
+    assert (best(client).json()["config"]["point"], best(client).json()["board"]) == (4, "pi-4")
+    with db.read() as session:
+        rows = session.scalars(select(RecordRow)).all()
+    assert [row.document["config"]["point"] for row in rows if row.placed] == [3]
+
+
 def test_a_board_that_was_caught_has_its_records_marked(client: TestClient, db: Database) -> None:
     SqlBook(db).enlist([BOARD])
     crash = replace(record(3), cost_s=None, error=ErrorKind.CRASH, board="pi-3")
@@ -254,108 +274,3 @@ def test_a_board_that_was_caught_has_its_records_marked(client: TestClient, db: 
             for each in repository.known(session, WORKLOAD.key, TARGET.key, "wall", 1)
         }
     assert found == {1: True, 4: False}
-
-
-def test_what_was_withdrawn_meanwhile_is_not_measured_into_being_again(db: Database) -> None:
-    SqlBook(db).enlist([BOARD])
-    store(db, replace(record(1), board="pi-3"))
-    with db.write() as session:
-        assert withdraw(session, "pi-3", datetime(1970, 1, 1, tzinfo=UTC)) == 1
-    assert not SqlStore(db, Metrics()).remeasured(replace(record(1), verified_s=2e-6))
-    with db.read() as session:
-        assert session.scalars(select(RecordRow)).one().error == ErrorKind.WITHDRAWN
-    with db.write() as session:
-        session.delete(session.scalars(select(RecordRow)).one())
-    assert not SqlStore(db, Metrics()).remeasured(replace(record(1), verified_s=2e-6))
-
-
-def test_what_was_taken_back_since_it_was_read_is_not_reused(db: Database) -> None:
-    """A job reads what is known, and counts it as its trials later: an operator may be quicker."""
-    SqlBook(db).enlist([BOARD])
-    mine, lies = replace(record(5), board="pi-4"), [replace(record(n), board="pi-3") for n in (1, 2, 3)]
-    store(db, mine, *lies)
-    job, task = new_job(db)
-    store_ = SqlStore(db, Metrics())
-    found = store_.known(WORKLOAD, TARGET, "wall", 1)
-    with db.write() as session:
-        session.delete(session.scalars(select(RecordRow).where(RecordRow.ranking_s == 3e-6)).one())
-        doubt(session, "pi-3")
-    reused = [Trial(task, number, each, True) for number, each in enumerate(found)]
-    assert [trial.record.board for trial in store_.save(job, reused, 1.0)] == ["pi-4"]
-    with db.write() as session:
-        assert withdraw(session, "pi-3", datetime(1970, 1, 1, tzinfo=UTC)) == 2
-    assert [trial.record.board for trial in store_.save(job, reused, 1.0)] == ["pi-4"]
-    with db.read() as session:
-        rows = session.scalars(select(RecordRow)).all()
-        assert sorted((row.ranking_s is None, row.document["board"]) for row in rows) == [
-            (False, "pi-4"),
-            (True, "pi-3"),
-            (True, "pi-3"),
-        ]
-    assert [trial.record.board for trial in store_.trials(job)] == ["pi-4"]
-
-
-def test_a_job_hears_what_of_its_trials_is_not_believed_any_more(db: Database) -> None:
-    SqlBook(db).enlist([BOARD])
-    job, task = new_job(db)
-    store_ = SqlStore(db, Metrics())
-    said = [replace(record(1), board="pi-3"), replace(record(2), board="pi-4")]
-    store_.save(job, [Trial(task, number, each, False) for number, each in enumerate(said)], 1.0)
-    assert store_.doubted(job) == []
-    for error in (None, ErrorKind.WITHDRAWN):
-        with db.write() as session:
-            if error is None:
-                doubt(session, "pi-3")
-            else:
-                withdraw(session, "pi-3", datetime(1970, 1, 1, tzinfo=UTC))
-        (trial,) = store_.doubted(job)
-        assert (trial.record.board, trial.record.error) == ("pi-3", error)
-        assert trial.record.disturbed == (error is None)
-
-
-@pytest.mark.parametrize("said_by", ["pi-3", "pi-4"])
-def test_a_board_that_is_faster_than_it_said_it_can_be_is_parked(db: Database, said_by: str) -> None:
-    """Its own word counts against it, and no other's: who says a low peak would park honest boards."""
-    book = SqlBook(db)
-    book.enlist([BOARD, replace(BOARD, id="pi-4")])
-    book.change("pi-3", Standing.check_passed, "good_check")
-    peak = PeakRow(target_key=TARGET.key, threads=1, clock="wall", gflops=0.3, board=said_by)
-    with db.write() as session:
-        session.add(peak)
-    job, task = new_job(db)
-    SqlStore(db, Metrics()).save(job, [Trial(task, 0, record(1, board="pi-3"), False)], 1.0)  # 1 GFLOP/s
-    parked = said_by == "pi-3"
-    standing = book.entries()["pi-3"].standing
-    assert standing.lying == parked
-    assert ("3.41 times that cannot be" in standing.reason) == parked
-    with db.read() as session:
-        assert session.scalars(select(RecordRow)).one().disturbed == parked
-        assert (session.scalars(select(PeakRow)).all() == []) == parked
-
-
-@pytest.mark.parametrize("caught", [False, True])
-def test_what_a_built_model_takes_goes_with_its_board(client: TestClient, db: Database, caught: bool) -> None:
-    book, (job, _) = SqlBook(db), new_job(db)
-    book.enlist([BOARD, replace(BOARD, id="pi-4")])
-    for each in ("pi-3", "pi-4"):
-        book.change(each, Standing.check_passed, "good_check")
-    store_, delivery = SqlStore(db, Metrics()), Delivery(Check(1e-4), 5e-3, 0.02, 1e-3)
-
-    def built() -> object:
-        return client.get(f"/api/v1/jobs/{job}").json()["built"]
-
-    lease = book.acquire("pi-3", "me", Purpose.TRIALS, job)
-    assert lease is not None
-    assert store_.delivered(job, delivery, lease.token)
-    assert built()
-    with db.write() as session:
-        doubt(session, "pi-4")
-    assert built()
-    if caught:
-        book.change("pi-3", lambda standing: standing.lied("it lied"), LIED)
-    else:
-        client.post("/api/v1/boards/pi-3/withdraw", json={"good_too": True})
-    assert built() is None
-    book.revoke("pi-3", "it lied")
-    assert not store_.delivered(job, delivery, lease.token)
-    assert built() is None

@@ -9,7 +9,6 @@ from tuner.backend.check import Delivery
 from tuner.log.record import Identity, Record
 from tuner.spec import Trial
 from tuner.states import JobState, TaskState
-from worker.outcome import ErrorKind
 
 
 class MemoryStore:
@@ -30,9 +29,12 @@ class MemoryStore:
         saved = self.saved.get(job_id, {})
         return [replace(trial, record=self.records[key]) for (_, key), trial in saved.items()]
 
-    def doubted(self, job_id: int) -> list[Trial]:
-        found = self.trials(job_id)
-        return [t for t in found if t.record.disturbed or t.record.error is ErrorKind.WITHDRAWN]
+    def changed(self, job_id: int, known) -> list[Trial]:
+        def other(task: int, r: Record) -> bool:
+            now = (r.error and r.error.value, r.disturbed, r.board, r.ranking_s)
+            return known.get((task, r.config.key), now) != now
+
+        return [trial for trial in self.trials(job_id) if other(trial.task_id, trial.record)]
 
     def save(self, job_id: int, trials: Sequence[Trial], elapsed_s: float) -> list[Trial]:
         self.elapsed = elapsed_s
@@ -45,8 +47,11 @@ class MemoryStore:
             self.saved.setdefault(job_id, {}).setdefault((trial.task_id, key), trial)
         return kept
 
-    def remeasured(self, record: Record, lease: int = 0, at: float = 0.0) -> bool:
-        if lease in self.lost_leases:
+    def remeasured(self, record: Record, before: Record, lease: int = 0, at: float = 0.0) -> bool:
+        is_, was = (
+            (r.error, r.disturbed, r.board, r.cost_s) for r in (self.records[record.identity], before)
+        )
+        if lease in self.lost_leases or is_ != was:
             return False
         self.records[record.identity] = record
         return True

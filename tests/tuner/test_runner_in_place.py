@@ -97,6 +97,37 @@ def test_nothing_gets_the_place_of_what_was_withdrawn_meanwhile():
         assert last["cost_s"] > rank(lie)
 
 
+def test_what_another_job_measured_anew_meanwhile_is_not_overwritten_by_what_was_withdrawn():
+    """The first job still knows the lie, which ranks first with it and is compared inside the model."""
+    honest: list[Record] = []
+
+    def in_place(payload: dict) -> Answer:
+        records = [Record.from_json(each) for each in payload["records"]]
+        for lie in [min((r for r in records if r.workload == t.workload), key=rank) for t in TASKS]:
+            honest.append(replace(lie, cost_s=1.0, verified_s=None, board="another"))
+            store.records[lie.identity] = honest[-1]
+        found = [
+            {"key": r.workload.key, "config": r.config.to_json(), "seconds": 1e-3 / (1 + place)}
+            for place, r in enumerate(sorted(records, key=rank))
+        ]
+        return Answer({"configs": found, "tuned_s": 1e-3, "untuned_s": 1e-3, "untuned": []}, lease=0)
+
+    def rank(record: Record) -> float:
+        return record.ranking_s or 0.0
+
+    engine, store, built = FakeEngine(), MemoryStore(), []
+    engine.in_place = in_place
+    delivery = Delivery(Check(1e-4), 5e-3, 0.02, 1e-3).to_json()
+    engine.deliver = lambda payload: built.append(payload) or Answer(json.loads(json.dumps(delivery)))
+    run(job(model="/models/one.onnx", shapes={"x": [1, 3, 8, 8]}), engine, store)
+    assert len(honest) == len(TASKS)
+    for record in honest:
+        stored = store.records[record.identity]
+        assert (stored.cost_s, stored.board) == (1.0, "another")
+    assert len(built) == 1
+    assert not {r.identity for r in honest} & {Record.from_json(r).identity for r in built[0]["records"]}
+
+
 @pytest.mark.parametrize(
     ("clock", "losses", "behind"), [("wall", 1, 2), ("simulated:a", 1, 2), ("wall", 9, 32)]
 )

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from tuner.backend.check import Delivery
 from tuner.job import placing
+from tuner.job.doubts import take_over
 from tuner.job.engine import Engine
 from tuner.job.patience import patiently
 from tuner.job.store import Store
@@ -28,6 +29,7 @@ async def deliver(
     A layer of which no config ran gets the analysis's, as in any build. What the build takes is not of the
     job's budget. Raises GivenUp when the model is wrong.
     """
+    await take_over(job.id, searches, store)
     records = [record for search in searches for record in placing.best_of_layouts(search)]
     if job.model is None or not records or cancelled.is_set():
         return ""

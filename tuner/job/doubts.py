@@ -1,22 +1,30 @@
-"""What is not believed any more while a job runs: it was withdrawn, or its board was caught at a lie."""
+"""What a running job has in memory and others have changed: withdrawn, disbelieved, or measured anew."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from tuner.job.patience import patiently
-from tuner.job.store import Store
+from tuner.job.store import Standing, Store
+from tuner.log.record import Record
 from tuner.search.task import TaskSearch
 
 
-async def lose_doubted(job_id: int, searches: Sequence[TaskSearch], store: Store) -> list[TaskSearch]:
-    """Have a job's searches rely on no such time; those that did and have another best now."""
+async def take_over(job_id: int, searches: Sequence[TaskSearch], store: Store) -> list[TaskSearch]:
+    """Have a job's searches rely on what is stored by now; those that changed and have a best."""
     by_task = {search.task.id: search for search in searches}
-    lost: dict[TaskSearch, None] = {}
-    for trial in await patiently(store.doubted, job_id):
+    known = {
+        (search.task.id, config.key): _standing(record)
+        for search in searches
+        for config, record in search.records.items()
+    }
+    changed: dict[TaskSearch, None] = {}
+    for trial in await patiently(store.changed, job_id, known):
         search = by_task[trial.task_id]
-        mine = search.records.get(trial.record.config)
-        if mine is not None and mine.error is None and not mine.disturbed:
-            search.replace(trial.record)
-            lost[search] = None
-    return [search for search in lost if search.best is not None]
+        search.replace(trial.record)
+        changed[search] = None
+    return [search for search in changed if search.best is not None]
+
+
+def _standing(record: Record) -> Standing:
+    return (record.error and record.error.value, record.disturbed, record.board, record.ranking_s)

@@ -11,7 +11,7 @@ from kernels import target as targets
 from kernels.layout import Layouts
 from kernels.space import Config
 from tuner.intake.shapes import sets_of
-from tuner.job.doubts import lose_doubted
+from tuner.job.doubts import take_over
 from tuner.job.engine import Engine
 from tuner.job.patience import patiently
 from tuner.job.store import Store
@@ -96,7 +96,7 @@ async def _place(
         records = [record for search in searches for record in pick(search)]
         answer = await _compared(job, records, engine, store, cancelled, left_s)
         # A place is the cost of another: it shall be none that is not believed by now.
-        changed |= dict.fromkeys(await lose_doubted(job.id, searches, store))
+        changed |= dict.fromkeys(await take_over(job.id, searches, store))
         if answer is None or cancelled.is_set():
             break
         if answer.problem:
@@ -127,7 +127,8 @@ async def _place(
                 now_behind = behind(ranked, untuned.get(key, set()), slower * STEP**attempt)
                 found |= {record.config: record for record in now_behind}
             for record in found.values():
-                if await patiently(store.remeasured, record, answer.lease):
+                before = search.records[record.config]
+                if await patiently(store.remeasured, record, before, answer.lease):
                     search.replace(record)
             if found:
                 changed[search] = None

@@ -14,7 +14,7 @@ from kernels.space import Config
 from tuner.job import placing, reports
 from tuner.job.budget import Allowance
 from tuner.job.delivery import deliver
-from tuner.job.doubts import lose_doubted
+from tuner.job.doubts import take_over
 from tuner.job.engine import Engine, outcomes_of
 from tuner.job.fairness import VirtualTime
 from tuner.job.patience import patiently
@@ -108,7 +108,7 @@ class _Run:
             async with self._heartbeat():
                 async with self._until(self.allowance.search_left) as stop:
                     await self._search(stop)
-                for search in await lose_doubted(self.job.id, self.searches, self.store):
+                for search in await take_over(self.job.id, self.searches, self.store):
                     self.publish("best", reports.best_event(search, self.searches))
                 if self.top:
                     self._enter(Phase.REMEASURING)
@@ -327,7 +327,7 @@ class _Run:
                     refused.add(record.config)
                     continue
                 again = search.remeasured(record, outcome)
-                if await self._ask(self.store.remeasured, again, outcome.lease, outcome.at):
+                if await self._ask(self.store.remeasured, again, record, outcome.lease, outcome.at):
                     search.replace(again)
                 else:
                     refused.add(record.config)

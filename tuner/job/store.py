@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from kernels.target import Target
@@ -11,6 +11,9 @@ from tuner.backend.check import Delivery
 from tuner.log.record import Record
 from tuner.spec import Trial
 from tuner.states import JobState, TaskState
+
+Standing = tuple[str | None, bool, str, float | None]
+"""What of a record decides how it ranks: its error, whether it is disturbed, its board, its cost."""
 
 
 class Store(Protocol):
@@ -26,8 +29,9 @@ class Store(Protocol):
     def trials(self, job_id: int) -> list[Trial]:
         """The job's trials so far, in the order in which they were saved."""
 
-    def doubted(self, job_id: int) -> list[Trial]:
-        """Those of them that were withdrawn, or whose times are not believed, as they are stored now."""
+    def changed(self, job_id: int, known: Mapping[tuple[int, str], Standing]) -> list[Trial]:
+        """Those of them that do not stand as they are known by task and config's key, as they are stored now:
+        withdrawn, disbelieved, or measured anew by whoever else."""
 
     def save(self, job_id: int, trials: Sequence[Trial], elapsed_s: float) -> list[Trial]:
         """Keep new trials in one transaction, and the job's running time so far; those that were kept.
@@ -40,11 +44,11 @@ class Store(Protocol):
         trial that is there already (same task and record) is ignored.
         """
 
-    def remeasured(self, record: Record, lease: int = 0, at: float = 0.0) -> bool:
+    def remeasured(self, record: Record, before: Record, lease: int = 0, at: float = 0.0) -> bool:
         """Replace the record of this identity: it has ``verified_s`` now, or failed when measured again.
 
         False, and nothing is changed, when its ``lease`` had been lost by the time ``at`` it was measured, or
-        the record was withdrawn meanwhile.
+        what is stored is not ``before`` any more: withdrawn, disbelieved, or measured by another board.
         """
 
     def relayouts(self, target: Target, threads: int, clock: str) -> list[str]:

@@ -127,8 +127,9 @@ class Book(Protocol):
     def change(self, board: str, to: Callable[[Standing], Standing], kind: str) -> Standing:
         """Replace a board's standing, and keep ``kind`` with the reason in its history when it changed.
 
-        What it has recorded is marked when it was caught at a lie (``LIED``, ``DISAGREES``), and where an
-        operator returns one that was faster than its best, that is its best from now on (``RETURNED``).
+        What it has recorded is marked when it was caught at a lie (``LIED``, ``DISAGREES``), whatever its
+        standing, and what it has said so far is not stored any more. Where an operator returns one that was
+        faster than its best, that is its best from now on (``RETURNED``).
         """
 
     def checked(self, board: str, check: Check) -> None:

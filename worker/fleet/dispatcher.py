@@ -151,7 +151,7 @@ class Dispatcher:
 
     async def disbelieve(self, board: str, reason: str) -> None:
         """Park a board that said something else than others of its target; what it has recorded is marked."""
-        await self._change(board, lambda standing: standing.lied(reason), DISAGREES)
+        await self._lied(board, reason, DISAGREES)
         await self._revoke(board, reason)
 
     async def retire(self, board: str, reason: str) -> None:
@@ -257,7 +257,7 @@ class Dispatcher:
         held.ending = True
         try:
             if held.why_lying:
-                await self._change(known.id, lambda standing: standing.lied(held.why_lying), LIED)
+                await self._lied(known.id, held.why_lying, LIED)
             elif held.why_faulty:
                 await self._change(known.id, lambda standing: standing.fault(held.why_faulty), "fault")
             else:
@@ -275,6 +275,17 @@ class Dispatcher:
             known.ended(held.usage.busy_s)
             self._check_if_due(known)
             self._wake()
+
+    async def _lied(self, board: str, why: str, kind: str) -> None:
+        """Have the book know of a lie, however long it is away: the board would go on, and be believed."""
+        while True:
+            try:
+                return await self._change(board, lambda standing: standing.lied(why), kind)
+            except Exception:
+                if self._closed:
+                    raise
+                log.exception("that board %s lied could not be kept", board)
+            await asyncio.sleep(self._times.renew_s)
 
     async def _change(self, board: str, to: Callable[[Standing], Standing], kind: str) -> None:
         known = self._known.get(board)
@@ -311,11 +322,8 @@ class Dispatcher:
         self._wake()
 
     def _check_if_due(self, known: KnownBoard) -> None:
-        if (
-            not self._closed
-            and not known.leaving
-            and due(known, asyncio.get_running_loop().time(), self._times)
-        ):
+        now = asyncio.get_running_loop().time()
+        if not (self._closed or known.leaving) and due(known, now, self._times):
             known.pending = True
             known.changed()
             self._spawn(self._check(known), self._background)
@@ -390,13 +398,8 @@ class Dispatcher:
             wants = waiter.request.demand.wants
             if wants not in hopes:
                 hopes[wants] = any(board.may_serve for board in self.fitting(waiter.request.demand))
-            if hopes[wants]:
-                waiter.hopeless_since = None
-                continue
-            if waiter.hopeless_since is None:
-                waiter.hopeless_since = now
-            patience_s = self._times.job_patience_s if waiter.request.patient else self._times.patience_s
-            if now - waiter.hopeless_since > patience_s and not waiter.granted.done():
+            patience_s = waiter.out_of_patience(hopes[wants], now, self._times)
+            if patience_s and not waiter.granted.done():
                 why = places([waiter.request], self.boards())[0].reason
                 waiter.granted.set_exception(NoBoard(f"{why}; nothing changed for {patience_s:g} s"))
 

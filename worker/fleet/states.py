@@ -49,8 +49,9 @@ class Standing:
 
     def lied(self, reason: str) -> Standing:
         """After it said what cannot be: nothing that it measures counts until an operator returns it."""
-        lied = replace(self, health=Health.BAD, reason=reason, failures=0)
-        return lied if self.health in (Health.GOOD, Health.UNKNOWN) else self
+        if self.lying or self.health in (Health.MAINTENANCE, Health.RETIRED):
+            return self
+        return replace(self, health=Health.BAD, reason=reason, failures=0)
 
     @property
     def lying(self) -> bool:
