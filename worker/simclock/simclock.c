@@ -187,7 +187,7 @@ static void on_request(Core *core, uint32_t request, uint64_t address, uint64_t 
       bus_reset(core_now(core));
       break;
     case SIMULATION_EVICT:
-      caches_evict(address & isa->last_address, bytes); /* QEMU extends arguments of 32 bits by their sign */
+      caches_evict(address & isa->last_address, bytes);
       break;
     case SIMULATION_SPIN:
       core->spins = address;
@@ -205,12 +205,17 @@ static void on_request(Core *core, uint32_t request, uint64_t address, uint64_t 
   page->counters = sums;
 }
 
+/* QEMU extends arguments of 32 bits by their sign: `last_address` takes that off. */
 static void on_call(qemu_plugin_id_t id, unsigned cpu, int64_t number, uint64_t a1, uint64_t a2, uint64_t a3, uint64_t a4,
                     uint64_t a5, uint64_t a6, uint64_t a7, uint64_t a8) {
   (void)id, (void)a7, (void)a8;
   Core *core = schedule_core(cpu);
   if ((uint32_t)a1 == SIMULATION_CALL) on_request(core, (uint32_t)a2, a3, a4);
-  else waits_call(core, number, (const uint64_t[]){a1, a2, a3, a4, a5, a6});
+  else {
+    uint64_t arguments[] = {a1, a2, a3, a4, a5, a6};
+    for (size_t i = 0; i < sizeof arguments / sizeof *arguments; i++) arguments[i] &= isa->last_address;
+    waits_call(core, number, arguments);
+  }
 }
 
 static void on_call_return(qemu_plugin_id_t id, unsigned cpu, int64_t number, int64_t result) {
