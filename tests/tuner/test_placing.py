@@ -27,11 +27,20 @@ FAST, MIDDLE, SLOW = (
 def test_what_is_measured_again_loses_its_place() -> None:
     task = TaskSpec(1, CONV, 1)
     search = TaskSearch(task, JobSpec(1, (task,), Demand(AVX2), Budget(trials=9)), Problem.of(CONV, AVX2))
-    placed = replace(FAST, placed_s=1.0, verified_s=2e-3)
+    placed = replace(FAST, placed_s=1.0, in_place_s=4e-3, verified_s=2e-3)
     again = search.remeasured(placed, Outcome(cost_s=1e-3))
-    assert (again.ranking_s, again.placed_s) == (1e-3, None)
+    assert (again.ranking_s, again.placed_s, again.in_place_s) == (1e-3, None, None)
     wrong = search.remeasured(placed, Outcome(error=ErrorKind.WRONG_RESULT, message="off"))
     assert Record.from_json(wrong.to_json()) == wrong
+
+
+def test_what_another_lab_said_goes_when_it_is_measured_again_here() -> None:
+    """Its board may be called like ours, and our board's word is what is withdrawn with ours."""
+    task = TaskSpec(1, CONV, 1)
+    search = TaskSearch(task, JobSpec(1, (task,), Demand(AVX2), Budget(trials=9)), Problem.of(CONV, AVX2))
+    theirs = replace(FAST, cost_s=1e-6, verified_s=1e-6, board="pi-3", imported=True)
+    again = search.remeasured(theirs, Outcome(cost_s=5e-3, board="pi-3"))
+    assert (again.cost_s, again.verified_s, again.imported) == (5e-3, 5e-3, False)
 
 
 def test_those_before_the_configs_of_a_faster_untuned_model_fall_behind_them() -> None:

@@ -234,8 +234,8 @@ class TaskSearch:
         nothing of a record that has a quiet one. A record is the word of one board: what another one measures
         takes the place of all that the first has said.
         """
-        # A place among others goes by what they all had cost before.
-        record = replace(record, remeasured=record.remeasured + 1, placed_s=None)
+        # A place among others goes by what they all had cost before, and may be another board's word.
+        record = replace(record, remeasured=record.remeasured + 1, placed_s=None, in_place_s=None)
         if outcome.disturbed and not record.disturbed:
             return record
         before, record = record, replace(record, board=outcome.board, created=_now())
@@ -243,9 +243,9 @@ class TaskSearch:
             message = f"when measured again: {outcome.message}"
             failed = replace(record, error=outcome.error, message=message)
             return replace(failed, cost_s=None, verified_s=None, disturbed=False)
-        if before.board != outcome.board:
+        if before.imported or before.board != outcome.board:  # the same name elsewhere is another board
             said = {name: getattr(outcome, name) for name in _SAID}
-            return replace(record, **said, verified_s=outcome.cost_s, in_place_s=None, imported=False)
+            return replace(record, **said, verified_s=outcome.cost_s, imported=False)
         # Whatever else the machine did can only have added time.
         known_s = math.inf if record.disturbed and not outcome.disturbed else record.verified_s or math.inf
         return replace(record, verified_s=min(outcome.cost_s, known_s), disturbed=outcome.disturbed)
