@@ -13,11 +13,12 @@ from worker.build.build import ENTRY
 from worker.calibrate.kernel import BYTES, OUT
 from worker.measure import plausible
 
-_REPEATS, _COLD_REPEATS = 15, 5
+_REPEATS, _COLD_REPEATS = 25, 5
 _OF_MEMORY = ("walk", "burst", "read", "write")
 _COLD = "cache_flush_cpu_non_first_arg"
-_SHORTEST_S = 1e-3
-"""Of a timing by a clock of the wall, for what its ticks and interrupts are to be small."""
+_LONG_S = 1e-3
+"""Of a timing by a clock of the wall, for what a call takes to be nothing; short enough that some repeats are
+not disturbed."""
 
 
 @dataclass(frozen=True)
@@ -63,29 +64,32 @@ class Bench:
         self._module("link")[ENTRY](self._tensor(order), self._list)
 
     def turn(self, kernel: str, turns: int, other: int = 1) -> Turn:
-        """What one of ``turns`` takes: the difference of as many and twice as many.
+        """What one of ``turns`` takes.
 
-        ``turns`` are a simulated board's; on others there are as many times more as time needs to tell.
+        On a simulated board that is the difference of as many and twice as many. By a clock of the wall the
+        difference of two times that others lengthened may be anything; there as many times more are done as
+        make a call nothing beside them, and what others do can only add.
         """
         if not self.simulated:
             alone = self._timed(kernel, turns, other)[0]
-            turns *= max(1, round(_SHORTEST_S / max(alone, 1e-9)))
+            turns *= max(1, round(_LONG_S / max(alone, 1e-9)))
+            seconds, spread = self._timed(kernel, turns, other)
+            return Turn(seconds / turns, spread)
         few = self._timed(kernel, turns, other)
         before = self._instructions()
         many = self._timed(kernel, 2 * turns, other)
         seconds = max(many[0] - few[0], 1e-15)
-        executed = self._instructions() - before
-        return Turn(seconds / turns, max(few[1], many[1]), executed / turns)
+        return Turn(seconds / turns, 0.0, (self._instructions() - before) / turns)
 
     def cold(self, kernel: str, first: int, other: int) -> float:
         """Seconds of a call with these two numbers, where no cache has the list."""
         return self._timed(kernel, first, other, _COLD)[0]
 
     def cycles_a_second(self, kernel: str) -> float:
-        """What a simulated board's clock says."""
+        """What a simulated board's clock says, which counts whole cycles."""
         assert self._stats is not None  # nothing else is simulated
         seconds = self._timed(kernel, 50_000, 1)[0]
-        return float(self._stats()["cycles"]) / seconds
+        return float(f"{self._stats()['cycles'] / seconds:.5g}")
 
     def _instructions(self) -> float:
         """Those of the last timing, on a simulated board."""

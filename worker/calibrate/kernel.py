@@ -1,7 +1,7 @@
 """What the kernels of a calibration have in common.
 
-They are written once for every machine. Each takes a list, ``given``, two numbers that say how much it does,
-and ``out``. So the difference of two calls tells what a step takes without the call.
+They are written once for every machine. Each takes ``given``, two numbers that say how much it does, a list,
+and ``out``, what it leaves. So the difference of two calls tells what a step takes without the call.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ _CELL_BYTES = 512
 
 
 def scattered(size: int) -> Any:
-    """The numbers of the elements of a list through ``size`` bytes, the first one again at the end."""
+    """The numbers of the elements of a list through ``size`` bytes, from the lowest one back to that."""
     import numpy as np
 
     random = np.random.default_rng(0)
@@ -39,8 +39,10 @@ def by_page(size: int) -> Any:
 
 
 def _closed(order: Any) -> Any:
+    """From its lowest element back to that."""
     import numpy as np
 
+    order = np.roll(order, -int(order.argmin()))
     return np.append(order, order[0])
 
 

@@ -32,9 +32,10 @@ def link(words: int) -> Any:
 
 
 def walk(words: int) -> Any:
-    """``given[0]`` times the whole list that begins with element ``given[1]``.
+    """``given[0]`` times the whole list that begins with element ``given[1]``, the lowest one.
 
-    The end is seen, not counted. So compilers leave the loop as it is, of few instructions, which lie in one
+    Each round waits for the one before: no compiler knows that where it ended is where it began. The end is
+    seen, not counted. So compilers leave the loop as it is, of few instructions, which lie in one
     page of code; simulated clocks know by that loop which loads wait for each other.
     """
     from tvm.script.ir_builder import tirx as T
@@ -44,9 +45,10 @@ def walk(words: int) -> Any:
     made = function(words, LONG)
     with made as (given, list_, out):
         at, start = tir.registers(1, LONG), tir.convert(given[1], LONG, 1)
+        tir.store(at, start, 0)
         with tir.loop(given[0]):
-            tir.store(at, list_[given[1]], 0)
-            with T.While(at[0] != start):
+            tir.store(at, list_[at[0]], 0)
+            with T.While(at[0] > start):
                 tir.store(at, list_[at[0]], 0)
         tir.store(out, tir.convert(at[0], INT, 1), 0)
     return made.result()

@@ -11,7 +11,7 @@ from worker.calibrate.kernel import BYTE, BYTES, FLOAT, INT, LONG, OUT, function
 
 CHAIN = 8
 """Steps that each chain makes in a turn."""
-STORES = 64
+STORES = 128
 _FEW = {"x86_64": 11, "arm": 8, "armv7": 8}
 """Integer registers for chains, where there are few; others have 20 at least."""
 
