@@ -15,8 +15,12 @@ from worker.fleet.states import Health, Standing
 
 
 def standing_of(row: BoardRow) -> Standing:
-    """How the board is."""
-    return Standing(Health(row.health), row.reason, row.failures, row.draining)
+    """How the board is; one whose health cannot be read keeps no other from its work."""
+    health = next((each for each in Health if each == row.health), None)
+    if health is None:
+        why = f"its health cannot be read in the database: {row.health!r}; return or retire the board"
+        return Standing(Health.MAINTENANCE, why)
+    return Standing(health, row.reason, row.failures, row.draining)
 
 
 def columns(standing: Standing) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session, aliased
 
 from server.boards import leases
 from server.boards.leases import LeaseState
-from server.boards.rows import detail_of, last_check
+from server.boards.rows import detail_of, last_check, standing_of
 from server.boards.schemas import Board, BoardEvent, BoardLease
 from server.db.documents import fitting, readable
 from server.db.stored import target_of
@@ -54,9 +54,9 @@ def show(session: Session, statuses: Iterable[BoardStatus], only: str | None = N
             kind=row.kind,
             address=row.place,
             activity=doing.get(row.id, Activity.OFFLINE),
-            health=row.health,
-            reason=row.reason,
-            draining=row.draining,
+            health=(standing := standing_of(row)).health,
+            reason=standing.reason,
+            draining=standing.draining,
             lease=_lease(held.get(row.id)),
             utilisation=used.get(row.id, 0.0),
             utilisation_total=min(1.0, row.timed_s / max(1e-9, now_s - row.enlisted.timestamp())),

@@ -14,6 +14,7 @@ import pytest
 from fake_engine import HOST, FakeEngine
 from fastapi.testclient import TestClient
 from server_samples import TARGET, record
+from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from kernels.workload.base import Conv2d, Gemm, to_json
@@ -102,6 +103,24 @@ def test_operators_take_boards_out_and_bring_them_back(client: TestClient) -> No
         assert (missing.status_code, "pi-2" in missing.json()["detail"]) == (404, True)
     for body in (None, {}, {"reason": ""}, {"reason": " "}, {"reason": "x" * 501}, {"reason": "x", "by": 1}):
         assert client.post(f"{URL}/pi-2/park", json=body).status_code == 422, body
+
+
+def test_a_health_that_cannot_be_read_takes_one_board_out_of_service(
+    client: TestClient, db: Database
+) -> None:
+    """It failed the list, and every look of the dispatcher at its boards."""
+    book = SqlBook(db)
+    book.enlist([Listing("a", TARGET, "wall", 1), Listing("b", TARGET, "wall", 1)])
+    book.change("b", Standing.check_passed, "good")
+    with db.write() as session:
+        session.execute(text("update boards set health = 'zzz' where id = 'a'"))
+    shown = {each["id"]: each["health"] for each in client.get("/api/v1/boards").json()["items"]}
+    assert (shown["a"], shown["b"]) == ("maintenance", "good")
+    assert "'zzz'; return" in client.get("/api/v1/boards/a").json()["reason"]
+    entries = book.entries()
+    assert (entries["a"].standing.health, entries["b"].standing.health) == ("maintenance", "good")
+    book.change("a", Standing.put_back, "return")
+    assert client.get("/api/v1/boards/a").json()["health"] == "unknown"
 
 
 def test_history_is_kept_newest_first(client: TestClient) -> None:
