@@ -24,7 +24,7 @@ from server.http.times import InUtc
 from server.jobs.examples import JOB, TASK
 from server.models.schemas import GivenShapes, ModelCheck
 from tuner.states import TASK_TRIALS, JobState, Phase, TaskState
-from worker.fleet.drivers.spec import Tag
+from worker.fleet.tag import Tag
 
 Label = Annotated[str, Field(min_length=1, max_length=lengths.LABEL, pattern=r"^[\w.:/@+-]+$")]
 Labels = Annotated[

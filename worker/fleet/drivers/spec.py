@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInf
 from worker.fleet.drivers.base import Driver
 from worker.fleet.drivers.dial_proof import check_id
 from worker.fleet.drivers.gateway import Gateway
+from worker.fleet.tag import Tag
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,6 @@ def _known_target(name: str, info: ValidationInfo) -> str:
 MOST_THREADS = 4096
 """More than any machine has; the database holds no number of any length."""
 Address = Annotated[str, Field(max_length=280), AfterValidator(_good_address)]
-Tag = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[\w.:-]+$")]
-"""What a job can ask for by name."""
 
 
 class BoardSpec(BaseModel, ABC):
