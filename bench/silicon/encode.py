@@ -15,7 +15,7 @@ ARCHITECTURE = "armv8.6-a+crypto+sha3+sm4+fp16+fp16fml+rcpc+memtag+flagm"
 """The instruction sets that the assembler accepts."""
 A64 = ("aarch64-linux-musl", f".arch {ARCHITECTURE}")
 RISCV = ("riscv64-linux-musl", ".option arch, +v, +zvfh, +zba, +zbb\n.option norvc")
-"""What code is for, and the line that tells the assembler which instructions it may have."""
+"""For each instruction set: the compiler's target, and the directives that allow its extensions."""
 _ROLES = "dnmae"
 _ALIKE = {"D": "d", "s": "d", "N": "n", "S": "e", "M": "m"}
 """Roles in the same place."""

@@ -82,7 +82,7 @@ def _plan(row: Row, core: str) -> _Plan:
     if latency is None and per_cycle is None:
         return _Plan(row, (), None, f"was not measured on {core}")
     if row.section == "Branch" and (loop := jumps(row.name)):
-        # What it takes is its latency.
+        # A jump's latency in the table is what its loop takes, so one loop shows both figures.
         return _Plan(row, (loop,), Chain(loop))
     if moved := elsewhere(row.section, row.name):
         return _Plan(row, moved if per_cycle is not None else (), None)

@@ -60,7 +60,7 @@ def jumps(name: str) -> Loop | None:
     alone = what.partition(" ")[0] in {"cbz", "cbnz", "tbz", "tbnz"} or name == "b (pc+4)"
     if lines is None or (alone and not adds):
         return None
-    # Where none is taken, few enough for one turn of a loop.
+    # Without taken jumps the whole loop is one block: few copies keep it within a turn.
     copies = 8 * len((*lines, *adds)) if what in _PASSED else COPIES
     return Loop((*lines, *adds), 1, _CLEAR, copies)
 

@@ -15,7 +15,7 @@ from worker.fleet.states import Health, Standing
 
 
 def standing_of(row: BoardRow) -> Standing:
-    """How the board is; one whose health cannot be read keeps no other from its work."""
+    """How the board is. A damaged health counts as maintenance, so that lists of boards still work."""
     health = next((each for each in Health if each == row.health), None)
     if health is None:
         why = f"its health cannot be read in the database: {row.health!r}; return or retire the board"

@@ -25,7 +25,7 @@ from server.metrics import Metrics
 from server.records import leaders, repository, told
 from server.records.bests import batches, choose_anew, choose_best, lock_tasks
 from tuner.backend.check import Delivery
-from tuner.job.store import Standing
+from tuner.job.store import Ranking
 from tuner.log.record import Record
 from tuner.spec import Trial
 from tuner.states import JobState, StoreAway, TakenOver, TaskState
@@ -76,7 +76,7 @@ class SqlStore:
         return self._trials(job_id)
 
     @_asked
-    def changed(self, job_id: int, known: Mapping[tuple[int, str], Standing]) -> list[Trial]:
+    def changed(self, job_id: int, known: Mapping[tuple[int, str], Ranking]) -> list[Trial]:
         """See ``Store.changed``."""
         columns = (RecordRow.error, RecordRow.disturbed, RecordRow.board, RecordRow.ranking_s)
         query = (

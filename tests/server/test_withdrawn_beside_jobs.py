@@ -19,7 +19,7 @@ from server.db.tables import PeakRow, RecordRow
 from server.jobs.store import SqlStore
 from server.metrics import Metrics
 from tuner.backend.check import Check, Delivery
-from tuner.job.store import Standing as Stored
+from tuner.job.store import Ranking
 from tuner.spec import Trial
 from worker.fleet.book import LIED, RETURNED, Purpose, Usage
 from worker.fleet.states import Health, Standing
@@ -80,7 +80,7 @@ def test_a_job_hears_what_of_its_trials_is_not_as_it_knows_it(db: Database) -> N
     store_ = SqlStore(db, Metrics())
     said = [replace(record(1), board="pi-3"), replace(record(2), board="pi-4")]
     store_.save(job, [Trial(task, number, each, False) for number, each in enumerate(said)], 1.0)
-    known: dict[tuple[int, str], Stored] = {
+    known: dict[tuple[int, str], Ranking] = {
         (task, each.config.key): (None, False, each.board, each.cost_s) for each in said
     }
     assert store_.changed(job, known) == []

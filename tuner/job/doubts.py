@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tuner.job.patience import patiently
-from tuner.job.store import Standing, Store
+from tuner.job.store import Ranking, Store
 from tuner.log.record import Record
 from tuner.search.task import TaskSearch
 
@@ -14,7 +14,7 @@ async def take_over(job_id: int, searches: Sequence[TaskSearch], store: Store) -
     """Have a job's searches rely on what is stored by now; those that changed and have a best."""
     by_task = {search.task.id: search for search in searches}
     known = {
-        (search.task.id, config.key): _standing(record)
+        (search.task.id, config.key): _ranking(record)
         for search in searches
         for config, record in search.records.items()
     }
@@ -26,5 +26,5 @@ async def take_over(job_id: int, searches: Sequence[TaskSearch], store: Store) -
     return [search for search in changed if search.best is not None]
 
 
-def _standing(record: Record) -> Standing:
+def _ranking(record: Record) -> Ranking:
     return (record.error and record.error.value, record.disturbed, record.board, record.ranking_s)

@@ -12,7 +12,7 @@ from tuner.log.record import Record
 from tuner.spec import Trial
 from tuner.states import JobState, TaskState
 
-Standing = tuple[str | None, bool, str, float | None]
+Ranking = tuple[str | None, bool, str, float | None]
 """What of a record decides how it ranks: its error, whether it is disturbed, its board, its cost."""
 
 
@@ -29,7 +29,7 @@ class Store(Protocol):
     def trials(self, job_id: int) -> list[Trial]:
         """The job's trials so far, in the order in which they were saved."""
 
-    def changed(self, job_id: int, known: Mapping[tuple[int, str], Standing]) -> list[Trial]:
+    def changed(self, job_id: int, known: Mapping[tuple[int, str], Ranking]) -> list[Trial]:
         """Those of them that do not stand as they are known by task and config's key, as they are stored now:
         withdrawn, disbelieved, or measured anew by whoever else."""
 

@@ -32,7 +32,7 @@ _NARROWED = re.compile(r"(vf?)n(msub|msac|macc|madd)(\.\w\w)")
 fewer registers in turn. They take their pipe as the products that they negate."""
 _NEGATED = {"msub": "madd", "msac": "macc", "macc": "macc", "madd": "madd"}
 _LOAD_LATENCY = 3.5
-"""That of VLM, whose copies waited for their register; of whole vectors the table tells none."""
+"""The latency of VLM. The table has none for loads of whole vectors, so they get the same (assumed)."""
 _MEMORY = re.compile(r"v[ls](?:s?seg\d)?s?e(\d+)(?:ff)?\.v")
 
 

@@ -1,4 +1,4 @@
-"""Scalar instructions of RV64GC with Zba and Zbb, whose cost is that of LLVM's model of the X60.
+"""Scalar instructions of RV64GC with Zba and Zbb. LLVM's model of the X60 has their costs.
 
 ``llvm/lib/Target/RISCV/RISCVSchedSpacemitX60.td`` has pipes and latencies; where it takes the longest of
 several, its comments tell each. Encodings: RISC-V Unprivileged ISA, "RV32/64G Instruction Set Listings" and

@@ -63,8 +63,8 @@ class Row:
         return self.text.split()[0]
 
     def copies(self, type_: Type) -> int:
-        """How many registers the measured copies wrote in turn: all of a group of eight, whose length is
-        that of the wider operands; of masks four."""
+        """How many destinations the measured copies used in turn. They shared eight registers, so it depends
+        on the longest operand; masks used four."""
         length = type_.length * (2 if _WIDER.match(self.mnemonic) else 1)
         return 4 if _OF_MASKS.search(self.mnemonic) else int(8 / max(1.0, length))
 

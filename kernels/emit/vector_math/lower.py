@@ -101,7 +101,7 @@ def _call(
 
 
 def _wrapped(word: str, call: Expr, has: Has, texts: dict[str, str]) -> Expr:
-    """A call of LLVM's instruction ``word``, of which nothing is promised."""
+    """A call of LLVM's instruction ``word`` without the promise (nsw, nuw) that it does not overflow."""
     kind = call.ty.dtype
     element = f"i{kind.bits}"
     code, name = Code(SINGLE, _lanes(kind), *has), f"tilefleet_{word}_{kind}"
