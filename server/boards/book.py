@@ -152,9 +152,10 @@ class SqlBook:
                 row.faults += after.failures > before.failures
                 if kind == RETURNED:
                     rows.accept_faster(row)
+            if after != before or caught:  # also one that an operator has parked meanwhile
                 detail = {**rows.columns(after), "before": before.health.value}
                 self._add_event(session, board, kind, detail)
-            if caught:  # also one that an operator has parked meanwhile
+            if caught:
                 doubt(session, board)
         return after
 

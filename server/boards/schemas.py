@@ -123,8 +123,8 @@ class BoardEvent(BaseModel):
     id: int = Field(description="Grows with time.")
     at: datetime = Field(description="When it happened.")
     kind: str = Field(
-        description="`check`, `fault`, `drain`, `drained`, `park`, `return`, `retire`, `lease_expired`, "
-        "`lease_revoked` and others."
+        description="`check`, `fault`, `drain`, `drained`, `park`, `return`, `retire`, `lie`, `withdraw`, "
+        "`lease_expired`, `lease_revoked` and others."
     )
     detail: dict[str, Any] = Field(description="What else is known of it, by kind.")
 

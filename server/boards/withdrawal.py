@@ -16,6 +16,7 @@ from server.db.tables import BoardEventRow, JobRow, RecordRow
 from server.http.problems import Problem
 from server.records import told
 from server.records.bests import BATCH, changed
+from worker.fleet.book import WITHDRAW
 from worker.outcome import ErrorKind
 
 Kind = tuple[str, str]
@@ -71,6 +72,10 @@ def withdraw(session: Session, board: str, since: datetime) -> int:
         touched.append(row.id)
     count = len(touched)
     _end(session, board, kinds, touched)
+    detail = {
+        "reason": f"{count} record{'s' * (count != 1)} from {since:%Y-%m-%d %H:%M:%S} UTC on taken back"
+    }
+    session.add(BoardEventRow(board=board, kind=WITHDRAW, detail=detail))
     return count
 
 

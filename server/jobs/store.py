@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
-from sqlalchemy import ColumnElement, Select, select, update
+from sqlalchemy import ColumnElement, Select, func, select, update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
@@ -20,7 +21,17 @@ from server.boards.leases import recordable
 from server.db.database import Database
 from server.db.documents import fitting
 from server.db.insert import insert
-from server.db.tables import JobRow, LeaseRow, PeakRow, RecordRow, RelayoutRow, TaskRow, TrialRow, now
+from server.db.tables import (
+    BoardEventRow,
+    JobRow,
+    LeaseRow,
+    PeakRow,
+    RecordRow,
+    RelayoutRow,
+    TaskRow,
+    TrialRow,
+    now,
+)
 from server.metrics import Metrics
 from server.records import leaders, repository, told
 from server.records.bests import batches, choose_anew, choose_best, lock_tasks
@@ -29,7 +40,7 @@ from tuner.job.store import Ranking
 from tuner.log.record import Record
 from tuner.spec import Trial
 from tuner.states import JobState, StoreAway, TakenOver, TaskState
-from worker.fleet.book import LIED
+from worker.fleet.book import LIED, TAKES_BACK
 from worker.measure import plausible
 
 P = ParamSpec("P")
@@ -99,6 +110,14 @@ class SqlStore:
         # A record that is damaged by now is measured again.
         sound = [row for row in rows if row.record_id in records]
         return [Trial(row.task_id, row.number, records[row.record_id], row.reused) for row in sound]
+
+    @_asked
+    def taken_back(self, since: float) -> int:
+        """See ``Store.taken_back``."""
+        at = datetime.fromtimestamp(since, UTC)
+        query = select(func.count()).where(BoardEventRow.at >= at, BoardEventRow.kind.in_(TAKES_BACK))
+        with self._db.read() as session:
+            return session.execute(query).scalar_one()
 
     @_asked
     def save(self, job_id: int, trials: Sequence[Trial], elapsed_s: float) -> list[Trial]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -95,6 +96,22 @@ def test_a_job_hears_what_of_its_trials_is_not_as_it_knows_it(db: Database) -> N
     store(db, replace(record(1), cost_s=8e-6, board="pi-4"))
     (trial,) = store_.changed(job, known)
     assert (trial.record.board, trial.record.cost_s) == ("pi-4", 8e-6)
+
+
+def test_jobs_and_people_hear_that_a_word_was_taken_back(client: TestClient, db: Database) -> None:
+    book, store_ = SqlBook(db), SqlStore(db, Metrics())
+    book.enlist([BOARD])
+    store(db, replace(record(1), board="pi-3"))
+    assert store_.taken_back(0.0) == 0
+    book.change("pi-3", lambda standing: standing.park("it smells"), "park")
+    assert store_.taken_back(0.0) == 0
+    book.change("pi-3", lambda standing: standing.lied("it lied"), LIED)
+    assert store_.taken_back(0.0) == 1
+    client.post("/api/v1/boards/pi-3/withdraw", json={"good_too": True})
+    assert store_.taken_back(0.0) == 2
+    assert store_.taken_back(time.time() + 60) == 0
+    entry = client.get("/api/v1/boards/pi-3/history").json()["items"][0]
+    assert (entry["kind"], "1 record from 1970-01-01" in entry["detail"]["reason"]) == ("withdraw", True)
 
 
 @pytest.mark.parametrize("caught", [False, True])

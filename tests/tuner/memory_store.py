@@ -20,6 +20,7 @@ class MemoryStore:
         self.tasks: dict[int, TaskState] = {}
         self.jobs: list[tuple[JobState, str]] = []
         self.deliveries: list[Delivery] = []
+        self.taken_back_times = 0
 
     def known(self, workload, target, clock, threads) -> list[Record]:
         wanted = (workload.key, target.key, clock, threads)
@@ -35,6 +36,9 @@ class MemoryStore:
             return known.get((task, r.config.key), now) != now
 
         return [trial for trial in self.trials(job_id) if other(trial.task_id, trial.record)]
+
+    def taken_back(self, since: float) -> int:
+        return self.taken_back_times
 
     def save(self, job_id: int, trials: Sequence[Trial], elapsed_s: float) -> list[Trial]:
         self.elapsed = elapsed_s

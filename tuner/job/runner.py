@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from kernels.space import Config
 from tuner.job import placing, reports
+from tuner.job.background import background
 from tuner.job.budget import Allowance
 from tuner.job.delivery import deliver
-from tuner.job.doubts import take_over
+from tuner.job.doubts import TakenBack, begin_anew, take_over
 from tuner.job.engine import Engine, outcomes_of
 from tuner.job.fairness import VirtualTime
 from tuner.job.patience import patiently
@@ -88,6 +89,7 @@ class _Run:
         self.allowance = Allowance(job.budget, job.elapsed_s, final=final, place=job.model is not None)
         self.searches: list[TaskSearch] = []
         self.calibration = Calibration() if job.any_layout else None
+        self.taken_back = TakenBack(store)
         self.sent: dict[asyncio.Task[list[Outcome]], _Sent] = {}
         self.arrived: list[tuple[_Sent, int, Outcome]] = []
         self.news = asyncio.Event()
@@ -145,6 +147,7 @@ class _Run:
 
     async def _prepare(self) -> None:
         """Make the searches, take up the job's earlier trials, and count what other jobs found out."""
+        await self.taken_back.news(self._ask)
         job, earlier = self.job, await self._ask(self.store.trials, self.job.id)
         target, threads, clock = job.demand.target, job.demand.threads, job.demand.clock
         self.tally.add(earlier)
@@ -156,7 +159,8 @@ class _Run:
             search = TaskSearch(task, job, problem, [trial for trial in earlier if trial.task_id == task.id])
             found = await self._ask(self.store.known, task.workload, target, clock, threads)
             known[task.id] = search.usable(found)
-            search.doubt(found, self.top)
+            # By a simulated clock nothing is disturbed but what was marked as a lie.
+            search.doubt(found, TOP, mine=clock != "wall")
             self.searches.append(search)
         # Every task keeps its trial 0 of the budget; those that know least choose first, so nothing is lost.
         owing = sum(not search.knows_analysis(known[search.task.id]) for search in self.searches)
@@ -189,6 +193,8 @@ class _Run:
                 await self._take_in()
                 for finished in [work for work in self.sent if work.done()]:
                     await self._came_back(finished)
+                if await self.taken_back.news(self._ask):
+                    await self._begin_anew()
         except asyncio.CancelledError:
             self.leaving = True
             raise
@@ -258,6 +264,12 @@ class _Run:
             for trial in trials:
                 self.streak.note(trial.record)
 
+    async def _begin_anew(self) -> None:
+        """Search by what still stands, since boards' words were taken back."""
+        self.calibration, changed = await begin_anew(self.job, self.searches, self.store, TOP)
+        for search in changed:
+            self.publish("best", reports.best_event(search, self.searches))
+
     async def _came_back(self, finished: asyncio.Task[list[Outcome]]) -> None:
         """Take in a batch that came back: save it, count it, learn from it."""
         sent = self.sent.pop(finished)
@@ -282,9 +294,7 @@ class _Run:
         before = search.best
         search.tell(trials)
         if self.calibration is not None:
-            for record in (trial.record for trial in trials):
-                if record.ranking_s is not None and not record.disturbed:
-                    self.calibration.learn(search.problem, record.config, record.ranking_s)
+            self.calibration.learn_all(search.problem, (trial.record for trial in trials))
         self.tally.add(trials)
         for trial in trials:
             self.publish("trial", reports.trial_event(trial))
@@ -377,7 +387,7 @@ class _Run:
 
         if self.cancelled.is_set():
             stop.set()
-        async with _background(watch()):
+        async with background(watch()):
             yield stop
 
     @asynccontextmanager
@@ -389,7 +399,7 @@ class _Run:
                 self._progress()
                 await asyncio.sleep(PROGRESS_S)
 
-        async with _background(beat()):
+        async with background(beat()):
             yield
         self._progress()
 
@@ -437,14 +447,3 @@ class _Run:
         await self._state(state, message)
         self.publish("end", {"state": state.value})
         return state
-
-
-@asynccontextmanager
-async def _background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Run ``work`` beside the body and end it with the body."""
-    task = asyncio.ensure_future(work)
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.wait([task])

@@ -33,6 +33,9 @@ class Store(Protocol):
         """Those of them that do not stand as they are known by task and config's key, as they are stored now:
         withdrawn, disbelieved, or measured anew by whoever else."""
 
+    def taken_back(self, since: float) -> int:
+        """How often some board's word was taken back from a time on, in seconds since the epoch."""
+
     def save(self, job_id: int, trials: Sequence[Trial], elapsed_s: float) -> list[Trial]:
         """Keep new trials in one transaction, and the job's running time so far; those that were kept.
 

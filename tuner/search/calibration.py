@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Iterable
 
 from kernels.space import Config
 from tuner.layouts import race as layout_race
+from tuner.log.record import Record
 from tuner.search.problem import Problem
 
 HOPELESS, HOPELESS_KNOWN = 2.0, 1.5
@@ -31,6 +33,12 @@ class Calibration:
         if config in problem.seeds:
             off = math.log(cost_s / problem.predict(config))
             self._logs.setdefault(config.family, []).append(off)
+
+    def learn_all(self, problem: Problem, records: Iterable[Record]) -> None:
+        """The same of all records that have a quiet time."""
+        for record in records:
+            if record.ranking_s is not None and not record.disturbed:
+                self.learn(problem, record.config, record.ranking_s)
 
     def predict(self, problem: Problem, config: Config) -> float:
         """The predicted seconds of ``config``, corrected by what was measured in its family, or in all."""

@@ -44,18 +44,45 @@ class TaskSearch:
         self.job = job
         self.problem = problem
         self.state = TaskState.WAITING
-        self.curve = Curve(task.weight, problem.size, float(max(task.weight, 1) * task.workload.flops))
+        self.curve = self._new_curve()
         self.records: dict[Config, Record] = {}
         self._asked: set[Config] = set()
+        self._informed: set[Config] = set()
         self._owed: list[Config] = []
         self._voided: Counter[Config] = Counter()
+        self._numbers: dict[Config, int] = {}
         self._next = 1
-        rng = random.Random(f"{job.seed} {task.workload.key} {len(resumed)}")
-        self._strategy = strategies.make(job.strategy, problem, rng)
-        self._next += max((trial.number for trial in resumed), default=0)
+        self._begin(resumed)
+
+    def _begin(self, resumed: Sequence[Trial]) -> None:
+        rng = random.Random(f"{self.job.seed} {self.task.workload.key} {len(resumed)}")
+        self._strategy = strategies.make(self.job.strategy, self.problem, rng)
+        self._next = max([self._next, *(trial.number + 1 for trial in resumed)])
         # What failed for a transient reason may be tried again, under the number it had.
-        self._numbers = {trial.record.config: trial.number for trial in resumed}
-        self.tell([trial for trial in resumed if not _transient(trial.record)])
+        self._numbers.update((trial.record.config, trial.number) for trial in resumed)
+        standing = [trial for trial in resumed if not _transient(trial.record)]
+        # What is disturbed may be a lie that was marked: it is there, but no search follows it.
+        self.records = {trial.record.config: trial.record for trial in standing}
+        self.tell([trial for trial in standing if not trial.record.disturbed])
+
+    def begin_anew(self, trials: Sequence[Trial], known: Sequence[Record], limit: int) -> None:
+        """Forget all that was told, and learn again from the job's trials and from what else is known, as
+        they stand now: some of it was taken back. What is under way stays so, and the best ``limit`` of what
+        is doubtful, and what was taken back, come next."""
+        before, in_flight = self.records, self.curve.in_flight
+        self._asked -= before.keys() | self._informed
+        self.curve = self._new_curve()
+        self.curve.in_flight = in_flight
+        self._begin(trials)
+        gone = [config for config in before if config not in self.records and config != self.analysis]
+        self._owed += [config for config in gone if config not in self._owed]
+        self._asked.update(gone)
+        self.doubt(known, limit, mine=True)
+        self.inform(self.usable(known))
+
+    def _new_curve(self) -> Curve:
+        weight = self.task.weight
+        return Curve(weight, self.problem.size, float(max(weight, 1) * self.task.workload.flops))
 
     @property
     def analysis(self) -> Config:
@@ -147,11 +174,14 @@ class TaskSearch:
             and registry_version(record.config) in (None, record.kernel_version)
         )
 
-    def doubt(self, known: Iterable[Record], limit: int) -> None:
+    def doubt(self, known: Iterable[Record], limit: int, *, mine: bool) -> None:
         """Have those of the known records offered first that were disturbed, or measured elsewhere; the best
-        ``limit`` of them."""
-        doubtful = sorted((r for r in known if r.doubtful and self._fits(r)), key=lambda record: record.rank)
-        self._owed += [record.config for record in doubtful if record.config != self.analysis][:limit]
+        ``limit`` of them. With ``mine`` also those that are trials of this job."""
+        own = {config for config, record in self.records.items() if mine and record.disturbed}
+        doubtful = [r for r in known if r.doubtful and (self._fits(r) or r.config in own)]
+        doubtful.sort(key=lambda record: record.rank)
+        taken = {self.analysis, *self._owed} - own
+        self._owed += [record.config for record in doubtful if record.config not in taken][:limit]
         self._asked.update(self._owed)
 
     def reuse(self, known: Sequence[Record], limit: int) -> list[Trial]:
@@ -167,7 +197,8 @@ class TaskSearch:
     def inform(self, known: Iterable[Record]) -> None:
         """Learn from records that the budget does not cover: they are not measured either."""
         known = [record for record in known if record.config not in self.records]
-        self._asked.update(record.config for record in known)
+        self._informed = {record.config for record in known}
+        self._asked |= self._informed
         self._strategy.tell([(record.config, record.ranking_s) for record in known])
 
     def trial(self, config: Config, outcome: Outcome) -> Trial:

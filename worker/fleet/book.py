@@ -22,6 +22,10 @@ class Purpose(StrEnum):
 
 LIED, DISAGREES, RETURNED = "lie", "disagrees", "return"
 """Kinds of changes of a board's standing that are more than that."""
+WITHDRAW = "withdraw"
+"""An operator takes back what a board said."""
+TAKES_BACK = (LIED, DISAGREES, WITHDRAW)
+"""Entries of a board's history after which its word does not count any more."""
 
 
 def allows(standing: Standing, purpose: Purpose) -> bool:
