@@ -1,13 +1,14 @@
 """A core that runs a loop cycle by cycle, with what the table of instructions has.
 
-Each cycle, finished instructions leave the window in their order, ``width`` more enter it, and those that
-have their sources start, the oldest first, each in the pipe that is free first. It shares no code with the
-clock (``worker/simclock/loops.c``), which takes the largest of three bounds, so that one can check the
-other.
+Each cycle, finished instructions leave the window in their order, as many more enter it as the front end is
+wide, and those that have their sources start, the oldest first, each in the pipe that is free first. It
+shares no code with the clock (``worker/simclock/loops.c``), which takes the largest of three bounds, so that
+one can check the other.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from functools import cache
 from bench.silicon.forms.form import Form
 from bench.silicon.forms.sections import form
 from bench.silicon.loops import is_vector
+from bench.silicon.pieces import pieces
 from bench.silicon.pipes import EARLY, family, pipes
 from bench.silicon.table import rows
 from worker.fleet.drivers.sim_prices import CORES
@@ -31,19 +33,22 @@ _PIPES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     | {"L": ("L0", "L1", "L2"), "V02": ("V0", "V2"), "V13": ("V1", "V3"), "V": ("V0", "V1", "V2", "V3")},
 }
 """Each group of pipes by its members. Arm's software optimization guides have them (section 2)."""
+_PIECES = ("A72",)
+"""Cores whose width is of pieces of 64 bits of what is written."""
 _TURNS = 8
 
 
 @dataclass(frozen=True)
 class Cost:
     """The cost of an instruction: the pipes that it can run in, how many cycles it occupies one, its latency,
-    and its latency to an accumulator of its family (0: no earlier)."""
+    its latency to an accumulator of its family (0: no earlier), and its part of the front end's width."""
 
     pipes: tuple[str, ...]
     keeps: float
     latency: float
     early: float = 0.0
     family: int = 0
+    slots: int = 1
 
 
 @dataclass(frozen=True)
@@ -82,7 +87,11 @@ def costs(core: str) -> Mapping[str, Cost]:
         kind = family(forms[text].mnemonic)
         # A product by a lane hands on its sum as that of whole vectors does; others by the guides.
         soon = early.get(_all_but_the_last(text), 1.0 if kind in EARLY else 0.0)
-        made[text] = Cost(*rates[text], latencies[text], soon, kind)
+        slots = pieces(forms[text]) if core in _PIECES else 1
+        group, keeps = rates[text]
+        if math.isclose(slots * len(group) / keeps, CORES[core.lower()].width):
+            keeps = 1.0  # the front end limits it, not the pipes
+        made[text] = Cost(group, keeps, latencies[text], soon, kind, slots)
     return made
 
 
@@ -164,14 +173,16 @@ def _run(program: Iterable[_Flying], width: int, window: int) -> list[float]:
     inside: deque[_Flying] = deque()
     free: dict[str, float] = {}
     left: list[float] = []
-    now = 0
+    now = room = 0
     while coming or inside:
         while inside and inside[0].started >= 0 and _end(inside[0]) <= now:
             inside.popleft()
             left.append(float(now))
-        for _ in range(min(width, window - len(inside), len(coming))):
+        room = min(room, 0) + width
+        while room > 0 and coming and len(inside) < window:
             inside.append(coming.popleft())
             waiting.append(inside[-1])
+            room -= inside[-1].cost.slots
         waiting, next_start = _start(waiting, free, now)
         next_end = _end(inside[0]) if inside and inside[0].started >= 0 else float("inf")
         enters = coming and len(inside) < window

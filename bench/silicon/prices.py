@@ -17,6 +17,7 @@ from bench.silicon.encode import encodings
 from bench.silicon.forms.aliases import aliases
 from bench.silicon.forms.form import Form, words
 from bench.silicon.forms.sections import form
+from bench.silicon.pieces import pieces
 from bench.silicon.pipes import EARLY, family, pipes
 from bench.silicon.table import CORES, Row, rows
 
@@ -37,6 +38,8 @@ _STORES_OF_SEVERAL = {
 stored. Of the N1 these are of stores to one place (``_store_rate``)."""
 _PRODUCTS = words("mul mneg madd msub smulh umulh")
 """Of 64 bits: those of 32 cost less (``forms/aliases.py``)."""
+_IN_TWO_PIECES = 1.5
+"""What an A72 runs a cycle of what writes 128 bits: its front end, not its two pipes, allows no more."""
 
 
 Figures = tuple[str, float, float, float]
@@ -54,6 +57,7 @@ class Price:
     family: int = 0
     loads: int = 0
     stores: int = 0
+    pieces: int = 1
     cores: dict[str, Figures] = field(default_factory=dict)
 
 
@@ -114,6 +118,8 @@ def _of_row(row: Row, found: Form, mask: int, value: int) -> Price:
         where = ""
         if rate and "chain" not in row.name:
             where = pipes(core.lower(), row.section, found.mnemonic, rate)
+        if core == "A72" and where == "F" and rate == _IN_TWO_PIECES:
+            rate = 2.0
         if latency:
             latency += _unseen(core.lower(), row, found)
         takes = (0.0, latency) if found.forward else (latency, 0.0)
@@ -121,7 +127,7 @@ def _of_row(row: Row, found: Form, mask: int, value: int) -> Price:
     group = family(found.mnemonic)
     loads, stores = "load" in row.section or "Atomic" in row.section, "store" in row.section
     operands = _operands(found, bool(group))
-    return Price(row.name, mask, value, operands, group, int(loads), int(stores), cores)
+    return Price(row.name, mask, value, operands, group, int(loads), int(stores), pieces(found), cores)
 
 
 def _unseen(core: str, row: Row, found: Form) -> float:
@@ -220,7 +226,9 @@ def _alike(by_name: Mapping[str, Price]) -> Iterator[Price]:
     for (mask, value), (each, row) in zip(encodings([each for each, _ in made]), made, strict=True):
         price = by_name[row]
         name = each.asm.format_map(_Plain())
-        yield replace(price, name=name, mask=mask, value=value, operands=_operands(each, False))
+        yield replace(
+            price, name=name, mask=mask, value=value, operands=_operands(each, False), pieces=pieces(each)
+        )
 
 
 class _Plain(dict[str, str]):
@@ -234,7 +242,8 @@ def _variants(price: Price) -> Iterator[Price]:
     group = price.value >> 25 & 7
     if price.mask & price.value & _Q and group == 7 and not price.value >> 28 & 1:
         cores = {core: _of_half(core, *figures) for core, figures in price.cores.items()}
-        yield replace(price, name=f"{price.name}, 64 bits", value=price.value & ~_Q, cores=cores)
+        name, value, halves = f"{price.name}, 64 bits", price.value & ~_Q, max(1, price.pieces // 2)
+        yield replace(price, name=name, value=value, pieces=halves, cores=cores)
     integers = price.value >> 26 & 7 == 4 or price.value >> 25 & 7 == 5
     if integers and price.mask & price.value & _SF and price.name not in _PRODUCTS:
         yield replace(price, name=f"{price.name}, 32 bits", value=price.value & ~_SF)
@@ -245,6 +254,7 @@ def _variants(price: Price) -> Iterator[Price]:
             mask=price.mask & ~(31 << 16),
             value=price.value | 1 << 23,
             operands=price.operands.replace("xr5", "xb5"),
+            pieces=price.pieces + 1,
         )
     if price.name.startswith("st1.") and price.name.endswith("(multi)"):
         for registers, (code, rates) in _STORES_OF_SEVERAL.items():
@@ -253,6 +263,7 @@ def _variants(price: Price) -> Iterator[Price]:
                 name=f"{price.name[:-1]}; {registers} reg)",
                 value=price.value & ~(0xF << 12) | code << 12,
                 operands=price.operands.replace("vr0", f"vr0+{registers}"),
+                pieces=price.pieces * registers,
                 cores={
                     core: (where, rates.get(core, rate / registers), latency, forward)
                     for core, (where, rate, latency, forward) in price.cores.items()
@@ -289,12 +300,12 @@ def table(made: Iterable[Price]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(
-        ["name", "mask", "value", "operands", "family", "loads", "stores"]
+        ["name", "mask", "value", "operands", "family", "loads", "stores", "pieces"]
         + [f"{core}_{name}" for core in _EVERYWHERE for name in names]
     )
     for price in made:
         row = [price.name, f"{price.mask:08x}", f"{price.value:08x}", price.operands]
-        row += map(str, (price.family, price.loads, price.stores))
+        row += map(str, (price.family, price.loads, price.stores, price.pieces))
         for core in _EVERYWHERE:
             where, *numbers = price.cores.get(core, ("", 0.0, 0.0, 0.0))
             row += [where, *(f"{number:g}" if number and where else "" for number in numbers)]

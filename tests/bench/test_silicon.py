@@ -127,6 +127,20 @@ def test_a_line_that_is_no_instruction_is_named() -> None:
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.parametrize(("board", "pair"), [("rpi4-sim", 4 / 3), ("rpi5-sim", 1.0)])
+def test_an_a72_takes_vectors_of_128_bits_in_two_pieces(board: str, pair: float, tmp_path: Path) -> None:
+    """Three pieces begin in a cycle: a product and a sum of pairs take more than one, each in its pipe."""
+    _need_emulator()
+    lines = [
+        line
+        for number in range(8)
+        for line in (f"smull v{8 + number}.8h, v1.8b, v2.8b", f"sadalp v{16 + number}.4s, v3.8h")
+    ]
+    loop = Loop(tuple(lines), len(lines) // 2)
+    assert measured([loop], board, tmp_path)[loop] == pytest.approx(pair, rel=0.05)
+
+
+@pytest.mark.timeout(900)
 def test_rows_run_on_a_simulated_board(tmp_path: Path) -> None:
     _need_emulator()
     wanted = {"fmla.s (vec)", "sxtb", "str (imm; ofs = 0)", "ldr.q (imm; ofs = 0)", "casal"}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from bench.silicon.forms.form import Form
+from bench.silicon.pieces import pieces
 from bench.silicon.prices import Price, prices, table
 from worker.fleet.drivers.sim_core import TICKS
 from worker.fleet.drivers.sim_prices import CORES, PRICES, price_table
@@ -46,10 +48,47 @@ def test_each_instruction_takes_its_pipes_and_those_that_contain_them(core: str)
     for line in lines[5:]:
         words = line.split(":")[0].split()
         use = dict(zip(names, map(int, words[8:]), strict=True))
-        assert use["D"] == TICKS // CORES[core].width
+        slots, rest = divmod(use["D"], TICKS // CORES[core].width)
+        assert rest == 0
+        assert slots in (range(1, 10) if core == "a72" else (1,))
         assert max(use.values()) > 0
     mine = CORES[core].use("V0" if core == "n1" else "F0" if core == "a72" else "V02", 1)
     assert sorted(each for each in mine[1:] if each) == [TICKS // 2, TICKS]
+
+
+@pytest.mark.parametrize(
+    ("asm", "count"),
+    [
+        ("saddl v{d}.8h, v{n}.8b, v{m}.8b", 2),
+        ("fmla v{D}.2s, v{n}.2s, v{m}.2s", 1),
+        ("addhn v{d}.8b, v{n}.8h, v{m}.8h", 1),
+        ("addhn2 v{D}.16b, v{n}.8h, v{m}.8h", 1),
+        ("trn2 v{d}.16b, v{n}.16b, v{m}.16b", 2),
+        ("mov v{D}.d[0], v{n}.d[0]", 1),
+        ("ld1 {{v{d}.16b, v{d1}.16b}}, [x{N}], #32", 5),
+        ("ldp x{d}, x{e}, [x{n}]", 1),
+        ("ldr q{d}, [x{n}, x{m}]", 2),
+        ("stp q{s}, q{S}, [x{N}, #16]!", 5),
+        ("stp w{s}, w{S}, [x{n}]", 1),
+        ("st4 {{v{s}.h, v{s1}.h, v{s2}.h, v{s3}.h}}[7], [x{n}]", 1),
+        ("fcmp d{n}, d{m}", 1),
+    ],
+)
+def test_an_instruction_writes_pieces_of_64_bits(asm: str, count: int) -> None:
+    assert pieces(Form(asm)) == count
+
+
+def test_an_a72_dispatches_three_pieces_a_cycle(made: list[Price]) -> None:
+    def slots(word: int) -> int:
+        return next(price.pieces for price in made if word & price.mask == price.value)
+
+    assert slots(0x4E208420) == 2  # add v0.16b, v1.16b, v0.16b
+    assert slots(0x0E208420) == 1  # add v0.8b, v1.8b, v0.8b
+    assert slots(0x4CDF2820) == 9  # ld1 {v0.4s - v3.4s}, [x1], #64
+    assert slots(0x4C9F2820) == 9  # st1 {v0.4s - v3.4s}, [x1], #64
+    assert slots(0xFD400020) == 1  # ldr d0, [x1]
+    lines = [line for line in price_table("a72").splitlines() if line.startswith("price fffffc00 4e20b800 ")]
+    assert [line.split(":")[0].split()[8] for line in lines] == [str(2 * TICKS // 3)]  # abs v.16b
 
 
 @pytest.mark.parametrize("core", sorted(CORES))

@@ -12,11 +12,12 @@ TICKS = 240
 @dataclass(frozen=True)
 class Core:
     """A core's pipes: ``pipes`` has for each group of pipes how many there are, ``within`` the groups that
-    contain another one. ``width`` is instructions a cycle, ``window`` those in flight (0: they begin in their
-    order), ``taken`` the cycles that a jump takes at least, to one place, back to a caller, on a condition,
-    by register and as a call by register, ``guess`` those of a wrong guess. ``zero`` is the integer register
-    that nothing waits for. ``kinds`` has the group of all pipes of a kind (a field of ``SimModel``),
-    ``times`` how many times as many of a group there are as were measured."""
+    contain another one. ``width`` is instructions a cycle, with ``split`` pieces of 64 bits that they write,
+    ``window`` those in flight (0: they begin in their order), ``taken`` the cycles that a jump takes at
+    least, to one place, back to a caller, on a condition, by register and as a call by register, ``guess``
+    those of a wrong guess. ``zero`` is the integer register that nothing waits for. ``kinds`` has the group
+    of all pipes of a kind (a field of ``SimModel``), ``times`` how many times as many of a group there are as
+    were measured."""
 
     width: int
     window: int
@@ -24,6 +25,7 @@ class Core:
     guess: float
     pipes: Mapping[str, int]
     within: Mapping[str, tuple[str, ...]]
+    split: bool = False
     zero: int = 31
     kinds: Mapping[str, str] = field(default_factory=dict)
     times: Mapping[str, float] = field(default_factory=dict)
@@ -37,8 +39,8 @@ class Core:
             times.update(dict.fromkeys(parts, count / self.pipes[group]))
         return replace(self, width=width or self.width, times=times)
 
-    def use(self, pipes: str, per_cycle: float) -> list[int]:
-        """Ticks of each resource, the front end first, that an instruction takes."""
+    def use(self, pipes: str, per_cycle: float, pieces: int = 1) -> list[int]:
+        """Ticks of each resource, the front end first, that an instruction takes that writes ``pieces``."""
         taken = dict.fromkeys(self.pipes, 0.0)
         for group in pipes.split("+"):
             name, _, slots = group.partition("*")
@@ -47,7 +49,7 @@ class Core:
             for each in (name, *self.within.get(name, ())):
                 taken[each] += cycles * self.pipes[name] / self.pipes[each]
         return [
-            TICKS // self.width,
+            TICKS * (pieces if self.split else 1) // self.width,
             *(round(TICKS * taken[name] / self.times.get(name, 1)) for name in taken),
         ]
 
@@ -69,5 +71,5 @@ class Core:
     ) -> str:
         """Of an instruction: ``ticks`` are those of its result, and of that to an accumulator."""
         words = [row["mask"], row["value"], *ticks, row["family"], row["loads"], row["stores"]]
-        words += [*self.use(pipes, per_cycle), ":", row["operands"]]
+        words += [*self.use(pipes, per_cycle, int(row.get("pieces", 1))), ":", row["operands"]]
         return " ".join(map(str, ["price" if measured else "other", *words]))

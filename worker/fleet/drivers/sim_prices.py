@@ -26,6 +26,7 @@ CORES: Mapping[str, Core] = {
     "a72": Core(
         width=3,
         window=128,
+        split=True,
         taken=(3.02, 3.46, 3.02, 3.02, 8.52),
         guess=15.0,
         pipes={"B": 1, "I": 2, "M": 1, "L": 1, "S": 1, "F0": 1, "F1": 1, "F": 2},
