@@ -220,6 +220,8 @@ CASES = [
             (1, 2, 4, [5], 6, False, 8, {"do_rotary": 1, "softcap": 2.0}),
             (1, 1, 6, [6], 7, False, 0, {"local_window_size": 3}),
             (1, 7, 0, [6], 7, False, 0, {"local_window_size": 3}),
+            (2, 5, 0, [4, 1], 5, False, 8, {"do_rotary": 1}),
+            (2, 3, 6, [0, 2], 3, False, 0, {}),
         )
     ),
 ]
@@ -287,6 +289,22 @@ def test_lengths_for_which_a_past_has_no_room_end_the_run(tmp_path):
         words = rf"\(GroupQueryAttention\) needs seqlens_k from 0 to 5, and is given {length}$"
         if not length:
             words = r"needs seqlens_k \+ 1 less the number of new tokens from 0 to 5, and is given -1$"
+        with pytest.raises(Exception, match=words):
+            main(*map(tvm.runtime.tensor, feeds.values()))
+
+
+@pytest.mark.usefixtures("avx2")
+def test_lengths_that_a_first_prompt_does_not_have_end_the_run(tmp_path):
+    heads = {"num_heads": 4, "kv_num_heads": 2}
+    given = grouped(2, 3, 0, [2, 1], packed=False)
+    case = Case("GroupQueryAttention", given, (np.int32(3),), outputs=3, **heads)
+    executable, _ = build_model(save(tmp_path, case.model()), {}, CATALOGUE["x86-avx2"])
+    main = relax.VirtualMachine(executable, tvm.cpu())["main"]
+    for length in (3, -1, 2**31 - 1, -(2**31)):
+        feeds = case.feeds | {"x5": np.int32([2, length])}
+        with pytest.raises(Exception, match="seqlens_k"):
+            run(case.model(), feeds)
+        words = rf"\(GroupQueryAttention\) needs seqlens_k from 0 to 2, and is given {length}$"
         with pytest.raises(Exception, match=words):
             main(*map(tvm.runtime.tensor, feeds.values()))
 

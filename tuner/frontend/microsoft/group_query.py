@@ -30,12 +30,14 @@ def group_query(form: Fused) -> None:
     queries, *parts = _parts(form, heads, kept)
     tokens = extent(form, queries, 2)
     total = _integers(form, TOTAL, (1,))
-    start = form.constant(np.zeros(1, np.int64))
-    length = total
+    start, length = form.constant(np.zeros(1, np.int64)), total
     if form.given(PAST):
         length = form.add("Max", [total, extent(form, form.given(PAST), 2)])
-        start = _started(form, tokens, total, length)
-    start = form.add("Reshape", [start, form.constant(np.array([-1, 1, 1, 1]))])
+    last = form.gathered(count(form, length), _integers(form, LENGTHS, (-1,)), "seqlens_k")
+    if form.given(PAST):
+        start = _started(form, tokens, total, length, last)
+    each = form.constant(np.array([-1, 1, 1, 1]))
+    start, last = (form.add("Reshape", [name, each]) for name in (start, last))
     places = form.add("Add", [start, form.unsqueezed(count(form, tokens), 1)])
     if form.attributes.get("do_rotary", 0):
         queries, parts[0] = _rotated(form, [queries, parts[0]], places, heads)
@@ -46,6 +48,8 @@ def group_query(form: Fused) -> None:
     for at, part in enumerate(parts):
         form.finish(part, 1 + at)
     columns = count(form, length)
+    # Tokens behind a sequence's end fill the batch, and see what its last one sees.
+    places = form.add("Min", [places, last])
     hidden = form.add("Greater", [columns, places])
     window = int(form.attributes.get("local_window_size", -1))
     if window > 0:
@@ -56,17 +60,14 @@ def group_query(form: Fused) -> None:
     attend(form, [queries, *wide], [mask, form.given(ADDED)])
 
 
-def _started(form: Fused, tokens: str, total: str, length: str) -> str:
-    """Where the new tokens of each sequence begin; a run ends by a length for which there is no room, or that
-    has no room for them."""
+def _started(form: Fused, tokens: str, total: str, length: str, last: str) -> str:
+    """Where the new tokens of each sequence begin; a run ends by a length that has no room for them."""
     nothing = form.constant(np.zeros(1, np.int64))
     others = form.add("Sub", [tokens, form.constant(np.ones(1, np.int64))])
-    # Of all places there are, so that none is taken that is not.
-    places = count(form, length)
-    last = form.gathered(places, _integers(form, LENGTHS, (-1,)), "seqlens_k")
     first = form.add("Equal", [tokens, total])
     start = form.add("Where", [first, nothing, form.add("Sub", [last, others])])
-    return form.gathered(places, start, "seqlens_k + 1 less the number of new tokens")
+    # Of all places there are, so that none is taken that is not.
+    return form.gathered(count(form, length), start, "seqlens_k + 1 less the number of new tokens")
 
 
 def _parts(form: Fused, heads: int, kept: int) -> list[str]:
