@@ -209,12 +209,12 @@ def test_lengths_and_numbers_of_images_too(tmp_path, op, inputs, attributes, con
 
 
 def test_regions_that_are_not_there_are_nothing(tmp_path):
-    """As many samples as pixels of a region that has none; NaN and infinities end the run."""
+    """As many samples as pixels of a region that has none; NaN and what has far too many end the run."""
     nodes = [node("RoiAlign", ["x", "r", "i"], "y", output_height=2, output_width=2)]
     made = of_indices(nodes, {"x": (1, 2, 8, 8), "r": (3, 4)}, ["y"], {"i": np.array([0, 0, 0])})
     path = save(tmp_path, made)
     feeds = {"x": np.full((1, 2, 8, 8), 7, np.float32)}
-    feeds["r"] = np.float32([[1, 1, 5, 5], [5, 5, 1, 1], [1, 1, 3e38, 5]])
+    feeds["r"] = np.float32([[1, 1, 5, 5], [5, 5, 1, 1], [1, 1, 500, 5]])
     executable, _ = build_sets(path, TARGET, 1)
     main = relax.VirtualMachine(executable, tvm.cpu())["main"]
     (found,) = run(main, feeds)
@@ -227,6 +227,11 @@ def test_regions_that_are_not_there_are_nothing(tmp_path):
         with pytest.raises(
             IndexError, match=r"\(RoiAlign\) needs a count of NaN and infinities .*, and is given 1$"
         ):
+            run(main, feeds)
+    for number in (1e9, 2**33, 3e38):
+        feeds["r"][2, 2] = number
+        words = r"\(RoiAlign\) needs a count of samples .* from 0 to 16777216, and is given \d+$"
+        with pytest.raises(IndexError, match=words):
             run(main, feeds)
 
 

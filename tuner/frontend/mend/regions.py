@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 from onnx import TensorProto
 
 from tuner.frontend.mend.writer import Writer, vector
+from tuner.frontend.onnx_graph import Array
 
+MOST_SAMPLES = 1 << 24
+"""Of a bin of a RoiAlign that takes as many as its region has pixels. Computing more takes minutes, and
+onnxruntime, which has no memory for them, ends the run as well."""
+TOO_MANY = 2.0**40
+"""What more samples are called, as whole numbers have all of those."""
+_SAMPLES = "a count of samples for each part of a region"
 HALF_PIXEL = 16
 """The operator set since which regions of a RoiAlign begin half a pixel before what they say."""
 
 
 def aligned(writer: Writer) -> bool:
-    """RoiAlign of a scale, which TVM applies after the shift by half a pixel, of regions that have no extent,
-    which are zeros, and of such that are no finite numbers, which end the run."""
+    """RoiAlign of a scale, which TVM applies after the shift by half a pixel, and of regions that have no
+    extent, which are zeros. Such as are no finite numbers, or far too large, end the run."""
     attributes = dict(writer.attributes)
     if attributes.get("mode", b"avg") != b"avg":
         writer.refuse("takes a maximum, which implementations differ on")
@@ -22,6 +32,9 @@ def aligned(writer: Writer) -> bool:
     dtype = writer.info(1).dtype
     if known is not None and not np.isfinite(known).all():
         writer.refuse("has regions that are no numbers")
+    as_pixels = not attributes.get("sampling_ratio")
+    if known is not None and as_pixels and (many := _samples(known * scale, attributes)) > MOST_SAMPLES:
+        writer.refuse(f"needs {_SAMPLES} from 0 to {MOST_SAMPLES}, and the model has {many}")
     if scale == 1.0 and known is not None:
         return False
     default = b"half_pixel" if writer.graph.opset >= HALF_PIXEL else b"output_half_pixel"
@@ -37,8 +50,10 @@ def aligned(writer: Writer) -> bool:
     strange = writer.add("Where", finite, *(writer.constant(np.array(each)) for each in (0, 1)))
     count = writer.bounded(strange, 0, 0, "a count of NaN and infinities in its regions")
     there = writer.add("Where", writer.add("Cast", count, to=TensorProto.BOOL), zero, rois)
+    if as_pixels:
+        there = _of_few_samples(writer, there, zero)
     made = writer.add("RoiAlign", data, there, images, **attributes)
-    if attributes["coordinate_transformation_mode"] == b"half_pixel" and not attributes.get("sampling_ratio"):
+    if attributes["coordinate_transformation_mode"] == b"half_pixel" and as_pixels:
         # As many samples as pixels: TVM writes nothing where that is none.
         left, top, right, bottom = (_column(writer, there, at) for at in range(4))
         sides = (writer.add("Greater", *pair) for pair in ((right, left), (bottom, top)))
@@ -46,6 +61,34 @@ def aligned(writer: Writer) -> bool:
         made = writer.add("Where", _of_each(writer, full), made, zero)
     writer.finish("Identity", made)
     return True
+
+
+def _samples(known: Array, attributes: Mapping[str, Any]) -> int:
+    """The most samples that a bin of regions takes."""
+    left, top, right, bottom = known.reshape(-1, 4).astype(np.float64).T
+    sides = (
+        (right - left) / attributes.get("output_width", 1),
+        (bottom - top) / attributes.get("output_height", 1),
+    )
+    across, down = (np.ceil(np.maximum(side, 0)) for side in sides)
+    return int(np.minimum(np.maximum(across, 1) * np.maximum(down, 1), TOO_MANY).max(initial=0))
+
+
+def _of_few_samples(writer: Writer, rois: str, zero: str) -> str:
+    """``rois``, none of which takes more samples than ``MOST_SAMPLES`` for a bin."""
+    left, top, right, bottom = (_column(writer, rois, at) for at in range(4))
+    dtype, counts = writer.info(1).dtype, []
+    for side, name in (((right, left), "output_width"), ((bottom, top), "output_height")):
+        parts = writer.constant(np.array(writer.attributes.get(name, 1), dtype))
+        counts.append(writer.add("Ceil", writer.add("Div", writer.add("Sub", *side), parts)))
+    # A bin is walked along one side though it has none of the other.
+    one = writer.constant(np.array(1, dtype))
+    product = writer.add("Mul", *(writer.add("Max", each, one) for each in counts))
+    product = writer.add("Min", product, writer.constant(np.array(TOO_MANY, dtype)))
+    whole = writer.add("Cast", product, to=TensorProto.INT64)
+    few = writer.bounded(whole, 0, MOST_SAMPLES, _SAMPLES)
+    nothing = writer.add("Less", few, writer.constant(np.array(0)))
+    return writer.add("Where", nothing, zero, rois)
 
 
 def _column(writer: Writer, name: str, at: int) -> str:
