@@ -29,6 +29,9 @@ class Interleave:
 
     The channels are runs of ``run`` for the first of those pixels, as many for the next, and so on, then the
     next runs of each. ``crop`` (rows, columns; less than ``steps``) of the first pixels are left out.
+
+    Where not all ``steps`` are in one input, ``parts`` says how many are, along rows and along columns: there
+    is an input for each of the former with each of the latter, without rows and columns that are left out.
     """
 
     shape: tuple[int, ...]
@@ -36,11 +39,56 @@ class Interleave:
     steps: tuple[int, int]
     run: int
     crop: tuple[int, int] = (0, 0)
+    parts: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
 
     @property
     def pixels(self) -> int:
         """Pixels that one becomes."""
         return prod(self.steps)
+
+    @property
+    def down(self) -> list[Part]:
+        """The parts along rows."""
+        return self._parts(0)
+
+    @property
+    def right(self) -> list[Part]:
+        """The parts along columns."""
+        return self._parts(1)
+
+    @property
+    def inputs(self) -> list[tuple[int, ...]]:
+        """The shape (NCHW) of each input."""
+        n, c, *_ = self.out
+        return [
+            (n, c * rows.count * columns.count, rows.extent, columns.extent)
+            for rows in self.down
+            for columns in self.right
+        ]
+
+    def _parts(self, axis: int) -> list[Part]:
+        step, cut = self.steps[axis], self.crop[axis]
+        end = (cut + self.out[2 + axis] - 1) % step
+        found: list[Part] = []
+        first = 0
+        for count in self.parts[axis] or (step,):
+            skipped = int(first + count <= cut)
+            found.append(Part(first, count, skipped, max(1, self.shape[2 + axis] - skipped - (first > end))))
+            first += count
+        return found
+
+
+@dataclass(frozen=True)
+class Part:
+    """``count`` of the steps along an axis, from ``first`` on.
+
+    Its inputs have ``extent`` pixels, without the first ``skipped``.
+    """
+
+    first: int
+    count: int
+    skipped: int
+    extent: int
 
 
 def predict_interleave(each: Interleave, layout: str, target: Target, threads: int = 1) -> float:
@@ -56,24 +104,47 @@ def predict_interleave(each: Interleave, layout: str, target: Target, threads: i
 
 
 def build_interleave(each: Interleave, layout: str, target: Target, threads: int, name: str) -> PrimFunc:
-    """The PrimFunc ``name``: its arguments are input and output, both stored in ``layout``."""
+    """The PrimFunc ``name``: its arguments are inputs and output, all stored in ``layout``."""
     threads = threads_for(prod(each.out), threads)
-    shapes = {"data": stored_shape(layout, each.shape), "out": stored_shape(layout, each.out)}
-    function = Function(name, shapes)
-    with function as (data, out):
-        emitter = _Emitter(each, data, out, target.lanes())
-        if layout == NCHW:
-            emitter.planes(threads)
-        elif layout == NHWC:
-            emitter.pixels(threads)
-        else:
-            emitter.blocks(channels_inside(layout, each.out[1]), threads)
+    shapes = {f"data{at}": stored_shape(layout, shape) for at, shape in enumerate(each.inputs)}
+    function = Function(name, {**shapes, "out": stored_shape(layout, each.out)})
+    with function as (*inputs, out):
+        emitter = _Emitter(each, inputs, out, target.lanes())
+        for rows in each.down:
+            if layout == NCHW:
+                emitter.planes(rows, threads)
+            elif layout == NHWC:
+                emitter.pixels(rows, threads)
+            else:
+                emitter.blocks(rows, channels_inside(layout, each.out[1]), threads)
     return function.result()
 
 
+@dataclass(frozen=True)
+class _Source:
+    """The channels of one of the pixels that one becomes: number ``pixel`` of the ``pixels`` in ``data``."""
+
+    data: Buffer
+    pixel: Index
+    pixels: int
+    rows: Part
+    columns: Part
+
+    @property
+    def size(self) -> int:
+        """Pixels of an image."""
+        return self.rows.extent * self.columns.extent
+
+    def place(self, line: Index, column: Index) -> Index:
+        """Where a pixel of all rows and columns lies among those that there are of an image."""
+        return (line - self.rows.skipped) * self.columns.extent + (column - self.columns.skipped)
+
+
 class _Emitter:
-    def __init__(self, each: Interleave, data: Buffer, out: Buffer, lanes: int) -> None:
-        self.each, self.data, self.out, self.lanes = each, data, out, lanes
+    """Writes the rows of one part after another."""
+
+    def __init__(self, each: Interleave, inputs: Sequence[Buffer], out: Buffer, lanes: int) -> None:
+        self.each, self.inputs, self.out, self.lanes = each, inputs, out, lanes
         step, left, width = each.steps[1], each.crop[1], each.out[3]
         # Where the input's pixels, from which all columns are wanted, begin and end.
         self.first = 1 if left else 0
@@ -83,90 +154,109 @@ class _Emitter:
         if rest > 0:
             self.edges.append((self.first + self.whole, 0, rest))
 
-    def planes(self, threads: int) -> None:
+    def planes(self, rows: Part, threads: int) -> None:
         """NCHW: a row is its phases' rows, zipped."""
-        (_, deep, h, w), (n, c, rows, columns) = self.each.shape, self.each.out
+        n, c, height, columns = self.each.out
         step, left = self.each.steps[1], self.each.crop[1]
-        apart = self.each.run * h * w
+        first, count = self._rows(rows)
         with tir.loop(n * c, threads) as plane:
             image, channel = T.Bind(plane // c), T.Bind(plane % c)
-            start = T.Bind((image * deep + self._channel(channel, 0)) * (h * w))
-            with T.serial(0, rows) as row:
-                line, phase = self._row(row)
-                at = T.Bind(start + phase * (step * apart) + line * w)
-                to = T.Bind((plane * rows + row) * columns)
+            with T.serial(0, count) as turn:
+                line, phase, row = self._row(rows, turn + first)
+                sources = self._sources(rows, phase)
+                at = [
+                    T.Bind(self._channel(source, image, channel) * source.size + source.place(line, 0))
+                    for source in sources
+                ]
+                to = T.Bind((plane * height + row) * columns)
                 for pixel, begin, end in self.edges:
                     for column in range(begin, end):
-                        value = self.data[at + column * apart + pixel]
+                        value = sources[column].data[at[column] + pixel]
                         tir.store(self.out, value, to + (pixel * step + column - left))
-                self._zip(at, to, apart)
+                self._zip(sources, at, to)
 
-    def _zip(self, at: Index, to: Index, apart: int) -> None:
+    def _zip(self, sources: Sequence[_Source], at: Sequence[Index], to: Index) -> None:
         step, left = self.each.steps[1], self.each.crop[1]
         if not self.whole:
             return
         if step == 1:
-            copy_row(self.out, to, self.data, at, self.whole, 1, self.lanes)
+            copy_row(self.out, to, sources[0].data, at[0], self.whole, 1, self.lanes)
             return
         width = min(self.lanes, 1 << (self.whole.bit_length() - 1))
         with T.serial(0, ceil_div(self.whole, width)) as turn:
             pixel = T.Bind(tir.least(turn * width, self.whole - width) + self.first)
-            read = [T.Bind(self.data[tir.vector(at + i * apart + pixel, width)]) for i in range(step)]
+            read = [
+                T.Bind(source.data[tir.vector(start + pixel, width)])
+                for source, start in zip(sources, at, strict=True)
+            ]
             for number, value in enumerate(_zipped(read, width)):
                 place = to + pixel * step + (number * width - left)
                 tir.store(self.out, value, tir.vector(place, width))
 
-    def pixels(self, threads: int) -> None:
+    def pixels(self, rows: Part, threads: int) -> None:
         """NHWC: runs of channels, and all of a row of pixels at once where those are one run."""
-        (_, deep, h, w), (n, c, rows, columns) = self.each.shape, self.each.out
-        step, left = self.each.steps[1], self.each.crop[1]
-        run, pixels = self.each.run, self.each.pixels
+        n, c, height, columns = self.each.out
+        step, left, run = self.each.steps[1], self.each.crop[1], self.each.run
 
-        def copy(source: Index, to: Index, phase: Index, begin: int, end: int) -> None:
+        def copy(sources: Sequence[_Source], at: Sequence[Index], to: Index, begin: int, end: int) -> None:
+            """The columns from ``begin`` to ``end`` of a pixel, which lies at ``at`` in the sources."""
             if run == c:
-                start, count = source + (phase * step + begin) * c, (end - begin) * c
-                copy_row(self.out, to, self.data, start, count, 1, self.lanes)
+                for part in self.each.right:
+                    early, late = max(begin, part.first), min(end, part.first + part.count)
+                    if early < late:
+                        source, target = sources[early], to + (early - begin) * c
+                        start = T.Bind((at[early] * source.pixels + source.pixel) * c)
+                        copy_row(self.out, target, source.data, start, (late - early) * c, 1, self.lanes)
                 return
             for column in range(begin, end):
-                start, target = T.Bind(source + (phase * step + column) * run), to + (column - begin) * c
+                source, target = sources[column], to + (column - begin) * c
+                start = T.Bind(at[column] * (c * source.pixels) + source.pixel * run)
                 if run == 1:
-                    copy_row(self.out, target, self.data, start, c, pixels, self.lanes)
+                    copy_row(self.out, target, source.data, start, c, source.pixels, self.lanes)
                     continue
                 with T.serial(0, c // run) as group:
-                    here, there = T.Bind(target + group * run), T.Bind(start + group * (pixels * run))
-                    copy_row(self.out, here, self.data, there, run, 1, self.lanes)
+                    here, there = T.Bind(target + group * run), T.Bind(start + group * (source.pixels * run))
+                    copy_row(self.out, here, source.data, there, run, 1, self.lanes)
 
-        with tir.loop(n * rows, threads) as outer:
-            image, row = T.Bind(outer // rows), T.Bind(outer % rows)
-            line, phase = self._row(row)
-            start, to = T.Bind((image * h + line) * (w * deep)), T.Bind(outer * (columns * c))
+        first, count = self._rows(rows)
+        with tir.loop(n * count, threads) as outer:
+            image = T.Bind(outer // count)
+            line, phase, row = self._row(rows, outer % count + first)
+            sources = self._sources(rows, phase)
+            at = [T.Bind(image * source.size + source.place(line, 0)) for source in sources]
+            to = T.Bind((image * height + row) * (columns * c))
             for pixel, begin, end in self.edges:
-                copy(start + pixel * deep, to + (pixel * step + begin - left) * c, phase, begin, end)
+                here = [start + pixel for start in at]
+                copy(sources, here, to + (pixel * step + begin - left) * c, begin, end)
             with T.serial(0, self.whole) as turn:
                 pixel = T.Bind(turn + self.first)
-                copy(T.Bind(start + pixel * deep), T.Bind(to + (pixel * step - left) * c), phase, 0, step)
+                here = [start + pixel for start in at]
+                copy(sources, here, T.Bind(to + (pixel * step - left) * c), 0, step)
 
-    def blocks(self, block: int, threads: int) -> None:
+    def blocks(self, rows: Part, block: int, threads: int) -> None:
         """Blocks of channels, of whole runs or else channel by channel."""
-        (_, deep, h, w), (n, c, rows, columns) = self.each.shape, self.each.out
+        n, c, height, columns = self.each.out
         step, left = self.each.steps[1], self.each.crop[1]
         lanes = self.lanes if self.each.run % block == 0 and block % self.lanes == 0 else 1
 
-        with tir.loop(n * (c // block), threads) as outer, T.serial(0, rows) as row:
+        first, count = self._rows(rows)
+        with tir.loop(n * (c // block), threads) as outer, T.serial(0, count) as number:
             image, group = T.Bind(outer // (c // block)), T.Bind(outer % (c // block))
-            line, phase = self._row(row)
+            line, phase, row = self._row(rows, number + first)
+            sources = self._sources(rows, phase)
 
             def copy(pixel: Index, begin: int, end: int) -> None:
                 for column in range(begin, end):
-                    to = T.Bind(((outer * rows + row) * columns + pixel * step + (column - left)) * block)
+                    to = T.Bind(((outer * height + row) * columns + pixel * step + (column - left)) * block)
+                    source = sources[column]
                     with T.serial(0, block // lanes) as part:
                         channel = T.Bind(group * block + part * lanes)
-                        source = T.Bind(self._channel(channel, phase * step + column))
-                        plane = (image * (deep // block) + source // block) * h + line
-                        at = T.Bind((plane * w + pixel) * block + source % block)
+                        # An image has whole blocks, so channels may count on through the images.
+                        place = T.Bind(self._channel(source, image, channel))
+                        plane = place // block * source.size + source.place(line, pixel)
                         tir.store(
                             self.out,
-                            self.data[tir.vector(at, lanes)],
+                            source.data[tir.vector(plane * block + place % block, lanes)],
                             tir.vector(to + part * lanes, lanes),
                         )
 
@@ -175,15 +265,37 @@ class _Emitter:
             with T.serial(0, self.whole) as turn:
                 copy(T.Bind(turn + self.first), 0, step)
 
-    def _row(self, row: Index) -> tuple[Index, Index]:
-        """(row of the input, which of the rows that it becomes)."""
-        step, top = self.each.steps[0], self.each.crop[0]
-        return T.Bind((row + top) // step), T.Bind((row + top) % step)
+    def _rows(self, part: Part) -> tuple[int, int]:
+        """(the first row wanted of those that ``part`` makes, how many follow it, itself counted)."""
+        step, top, height = self.each.steps[0], self.each.crop[0], self.each.out[2]
 
-    def _channel(self, channel: Index, phase: Index) -> Index:
-        """Where the input has ``channel`` of the pixel ``phase``."""
-        run = self.each.run
-        return (channel // run * self.each.pixels + phase) * run + channel % run
+        def before(row: int) -> int:
+            """Rows of the part before ``row``, counted from the first that is cut."""
+            return row // step * part.count + min(max(row % step - part.first, 0), part.count)
+
+        return before(top), before(top + height) - before(top)
+
+    def _row(self, part: Part, number: Index) -> tuple[Index, Index, Index]:
+        """(row of the inputs, which of the part's it becomes, row of the result)."""
+        line, phase = T.Bind(number // part.count), T.Bind(number % part.count)
+        row = line * self.each.steps[0] + phase + (part.first - self.each.crop[0])
+        return line, phase, T.Bind(row)
+
+    def _sources(self, rows: Part, phase: Index) -> list[_Source]:
+        """What holds each column of a row of the part ``rows``."""
+        across = self.each.right
+        begin = self.each.down.index(rows) * len(across)
+        return [
+            _Source(self.inputs[begin + at], phase * part.count + column, rows.count * part.count, rows, part)
+            for at, part in enumerate(across)
+            for column in range(part.count)
+        ]
+
+    def _channel(self, source: _Source, image: Index, channel: Index) -> Index:
+        """Where its data have ``channel``, counted on through the images."""
+        run, c = self.each.run, self.each.out[1]
+        apart = (channel // run * source.pixels + source.pixel) * run + channel % run
+        return image * (c * source.pixels) + apart
 
 
 def _zipped(vectors: Sequence[Vector], width: int) -> list[Vector]:

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import tvm
@@ -18,6 +20,10 @@ CASES = [
     Interleave((1, 10, 4, 7), (1, 2, 17, 7), (5, 1), 2, (3, 0)),
     Interleave((1, 6, 2, 1), (1, 2, 2, 1), (1, 3), 1, (0, 2)),
     Interleave((1, 40, 70, 70), (1, 10, 140, 140), (2, 2), 10),
+    Interleave((1, 64, 5, 21), (1, 16, 9, 41), (2, 2), 16, (1, 0), ((1, 1), (1, 1))),
+    Interleave((2, 240, 5, 21), (2, 16, 22, 61), (5, 3), 8, (2, 1), ((2, 3), (2, 1))),
+    Interleave((1, 24, 3, 19), (1, 8, 8, 19), (3, 1), 1, (1, 0), ((1, 2), ())),
+    Interleave((1, 24, 1, 19), (1, 8, 1, 53), (1, 3), 8, (0, 2), ((), (1, 1, 1))),
 ]
 
 
@@ -29,6 +35,24 @@ def expected(each, data):
     return whole[:, :, top : top + rows, left : left + columns]
 
 
+def inputs(each, data):
+    """The parts of ``data``, without the pixels of which nothing is wanted."""
+    (n, _, h, w), (down, right) = each.shape, each.steps
+    apart = data.reshape(n, -1, down, right, each.run, h, w)
+    ends = []
+    for axis, step in enumerate(each.steps):
+        first, last = each.crop[axis], (each.crop[axis] + each.out[2 + axis] - 1) % step
+        places = [0, *np.cumsum(each.parts[axis] or (step,))]
+        ends.append([(a, b, int(b <= first), each.shape[2 + axis] - (a > last)) for a, b in pairwise(places)])
+    return [
+        apart[:, :, top:bottom, left:right, :, start:stop, begin:end].reshape(
+            n, -1, stop - start, end - begin
+        )
+        for top, bottom, start, stop in ends[0]
+        for left, right, begin, end in ends[1]
+    ]
+
+
 @pytest.mark.parametrize("each", CASES, ids=str)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_channels_become_pixels_in_every_layout(each, threads):
@@ -36,6 +60,7 @@ def test_channels_become_pixels_in_every_layout(each, threads):
     for layout in layouts_for(each.out[1], HOST):
         function = compile_module(build_interleave(each, layout, HOST, threads, "main"), HOST)["main"]
         out = guarded(to_layout(np.full(each.out, np.nan, np.float32), layout))
-        function(*map(tvm.runtime.from_dlpack, (guarded(to_layout(data, layout)), out)))
+        parts = [guarded(to_layout(part, layout)) for part in inputs(each, data)]
+        function(*map(tvm.runtime.from_dlpack, (*parts, out)))
         assert np.array_equal(from_layout(out, layout), expected(each, data)), layout
         assert predict_interleave(each, layout, HOST) > 0

@@ -17,12 +17,15 @@ KERNEL = Winograd()
 
 def limit_of(workload, config):
     """Where tiles are only added and subtracted, rounding errors are those of summing."""
-    few = Transform(config.int("m"), workload.kh, workload.stride[0]).finite_points <= 3
+    longest = max(workload.kh, workload.kw)
+    few = Transform(config.int("m"), longest, workload.stride[0]).finite_points <= 3
     return 1e-5 if few else KERNEL.tolerance
 
 
-def conv(n, in_c, h, w, out_c, pad=(0, 0, 0, 0), epilogue=None, taps=3, stride=1) -> Conv2d:
-    return Conv2d(n, in_c, h, w, out_c, taps, taps, (stride, stride), pad, epilogue=epilogue or Epilogue())
+def conv(n, in_c, h, w, out_c, pad=(0, 0, 0, 0), epilogue=None, taps=3, stride=1, across=None) -> Conv2d:
+    return Conv2d(
+        n, in_c, h, w, out_c, taps, across or taps, (stride, stride), pad, epilogue=epilogue or Epilogue()
+    )
 
 
 def config(m: int, tiles: int, vectors: int, **more: str) -> Config:
@@ -62,6 +65,8 @@ LAYOUTS = ["nchw", "nchw>nchw8c", "nchw8c>nchw", "nchw8c", "nhwc"]
         conv(1, 8, 5, 75, 16, (0, 3, 0, 5), Epilogue(clamp=(-1.0, 1.0))),
         conv(1, 24, 1, 2, 8, (9, 1, 1, 9), Epilogue(residual=True)),
         conv(2, 16, 15, 14, 16, (1, 2, 0, 2), Epilogue(bias=True), taps=5, stride=2),
+        conv(1, 16, 9, 30, 16, (1, 2, 0, 1), ALL, taps=2, across=3),
+        conv(1, 16, 15, 14, 16, (2, 0, 1, 0), Epilogue(bias=True), taps=4, across=3, stride=2),
     ],
     ids=str,
 )
@@ -175,7 +180,7 @@ def test_multiplies_in_whole_registers(target, register):
     [
         (Gemm(4, 4, 4), "conv2d"),
         (Conv2d(1, 4, 8, 8, 4, 1, 1), "saves nothing"),
-        (Conv2d(1, 4, 8, 8, 4, 1, 7), "square"),
+        (Conv2d(1, 4, 8, 8, 4, 1, 7), "1x7 filters"),
         (Conv2d(1, 4, 8, 8, 4, 3, 3, stride=(1, 2)), "stride"),
         (Conv2d(1, 4, 9, 9, 4, 3, 3, stride=(3, 3)), "stride 3"),
         (Conv2d(1, 4, 8, 8, 4, 3, 3, dilation=(2, 2)), "dilation"),

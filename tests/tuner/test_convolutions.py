@@ -101,7 +101,8 @@ def test_a_transposed_convolution_is_one_of_its_phases(tmp_path):
     path = save(tmp_path, model(nodes, {"x": (2, 6, 5, 7)}, ["y"], {**constants, **BATCH_NORM}))
     assert listed(path) == [
         ("2x conv 6x5x7 -> 32, 2x2 +bias +clip", ("up", "norm", "turned", "clip")),
-        ("2x conv 8x10x14 -> 48, 2x3 g8", ("deep",)),
+        ("2x conv 8x10x14 -> 16, 2x3 g8", ("deep",)),
+        ("2x conv 8x10x14 -> 8, 1x3 g8", ("deep",)),
     ]
     build_and_compare(path)
 
@@ -147,7 +148,8 @@ def test_a_transposed_convolution_of_volumes_is_one_of_its_phases(tmp_path):
     constants = {"w": (3, 4, 4, 3, 2), "bias": (4,), "u": (4, 3, 2, 1, 2)}
     path = save(tmp_path, model(nodes, {"x": (2, 3, 4, 5, 6)}, ["y"], constants))
     assert listed(path) == [
-        ("10x conv 6x5x6 -> 16, 2x2 +bias", ("up",)),
+        ("10x conv 6x5x6 -> 8, 2x2 +bias", ("up",)),
+        ("10x conv 6x5x6 -> 8, 1x2 +bias", ("up",)),
         ("22x conv 8x10x5 -> 12, 1x1 g2 +relu", ("wide", "y")),
     ]
     build_and_compare(path)

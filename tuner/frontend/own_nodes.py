@@ -21,8 +21,8 @@ that needs them, and what they are to it."""
 CELL_CLIP = "tilefleet.cell_clip"
 """Key of the metadata of an LSTM whose memory stays within this number of zero: TFLite's."""
 INTERLEAVE = "TilefleetInterleave"
-"""Operator of a node that makes pixels of channels; its attributes are ``steps``, ``run`` and ``crop`` of
-``kernels/operators/interleave.py``."""
+"""Operator of a node that makes pixels of channels; its attributes are ``steps``, ``run``, ``crop`` and, as
+``down`` and ``right``, ``parts`` of ``kernels/operators/interleave.py``."""
 FRAMES = "TilefleetFrames"
 """Operator of a node that puts images beside each other; its attributes are those of
 ``kernels/operators/frames.py``."""

@@ -45,15 +45,15 @@ def until_done(plan: ProductsPlan, transforms: float, split: str) -> float:
 def _forward(plan: Plan) -> float:
     fixed, each = FORWARD_CYCLES
     turned = plan.in_rows * plan.in_columns if plan.layouts.data == NCHW else 0
-    vectors = plan.tiles * plan.points
-    return plan.in_vectors * (turned * TURN_IN_CYCLES + vectors * (fixed + each * plan.tile))
+    vectors, side = plan.tiles * plan.points, (plan.tile_rows + plan.tile_columns) / 2
+    return plan.in_vectors * (turned * TURN_IN_CYCLES + vectors * (fixed + each * side))
 
 
 def _backward(plan: Plan) -> float:
     fixed, each = BACKWARD_CYCLES
     turned = plan.tiles * plan.knobs.m * plan.knobs.m if plan.layouts.out == NCHW else 0
-    vectors = plan.tiles * plan.points
-    return plan.out_vectors * (turned * TURN_OUT_CYCLES + vectors * (fixed + each * plan.tile))
+    vectors, side = plan.tiles * plan.points, (plan.tile_rows + plan.tile_columns) / 2
+    return plan.out_vectors * (turned * TURN_OUT_CYCLES + vectors * (fixed + each * side))
 
 
 def _products(plan: ProductsPlan) -> float:

@@ -14,6 +14,7 @@ from kernels.emit.vectors import load_part, transpose
 from kernels.float.plan import Arguments
 from kernels.float.winograd.pixels import Pixels
 from kernels.float.winograd.plan import Plan
+from kernels.float.winograd.transform import Transform
 
 
 class InputTransform:
@@ -39,7 +40,7 @@ class InputTransform:
         self.image, self.top = image, T.Bind(row * plan.step - conv.pad[0])
         with tir.loop(self.threads, self.threads) as thread:
             self.turned = None if self.pixels else tir.scratch(height * width * lanes)
-            self.lines = tir.scratch(plan.tile * width * lanes)
+            self.lines = tir.scratch(plan.tile_rows * width * lanes)
             self._pad()
             with turns(plan.in_vectors, thread, self.threads) as channels:
                 if self.turned is not None:
@@ -54,7 +55,7 @@ class InputTransform:
         for first, end in ((0, self.low), (self.high, plan.in_columns)):
             if isinstance(first, int) and isinstance(end, int) and first >= end:
                 continue
-            with tir.loop(plan.tile) as line, T.serial(tir.index(first), tir.index(end)) as x:
+            with tir.loop(plan.tile_rows) as line, T.serial(tir.index(first), tir.index(end)) as x:
                 self._set_line(line, x, tir.zeros(self.lanes))
 
     def _set_line(self, line: Index, x: Index, value: Vector) -> None:
@@ -65,23 +66,23 @@ class InputTransform:
         """The columns of a row of tiles."""
         plan, conv = self.plan, self.conv
         source = T.Bind(self.top + tiles * plan.step)
-        inside = [tirx.all(source + k >= 0, source + k < conv.in_h) for k in range(plan.tile)]
+        inside = [tirx.all(source + k >= 0, source + k < conv.in_h) for k in range(plan.tile_rows)]
 
         def columns(checked: bool) -> None:
             with T.serial(tir.index(self.low), tir.index(self.high)) as x:
                 buffer, at, pitch = self._column(channels, tiles, source, x)
-                values = [buffer[tir.vector(at + k * pitch, self.lanes)] for k in range(plan.tile)]
+                values = [buffer[tir.vector(at + k * pitch, self.lanes)] for k in range(plan.tile_rows)]
                 if checked:
                     zeros = tir.zeros(self.lanes)
                     values = [
                         tirx.if_then_else(there, value, zeros)
                         for there, value in zip(inside, values, strict=True)
                     ]
-                for line, value in enumerate(self._transform(values)):
+                for line, value in enumerate(self._transform(plan.transforms[0], values)):
                     self._set_line(line, x, value)
 
         tir.choose(
-            tirx.all(source >= 0, source + plan.tile <= conv.in_h),
+            tirx.all(source >= 0, source + plan.tile_rows <= conv.in_h),
             lambda: columns(False),
             lambda: columns(True),
         )
@@ -104,19 +105,19 @@ class InputTransform:
     def _along(self, channels: Index, tiles: Index) -> None:
         """The rows of a row of tiles."""
         plan, lanes = self.plan, self.lanes
-        with tir.loop(plan.tile) as line, tir.loop(plan.block_columns) as x:
+        with tir.loop(plan.tile_rows) as line, tir.loop(plan.block_columns) as x:
             start = T.Bind((line * plan.in_columns + x * plan.step) * lanes)
-            values = [self.lines[tir.vector(start + j * lanes, lanes)] for j in range(plan.tile)]
+            values = [self.lines[tir.vector(start + j * lanes, lanes)] for j in range(plan.tile_columns)]
             tile = plan.at(channels, tiles * plan.block_columns + x)
-            at = T.Bind(line * (plan.tile * plan.in_pitch) + tile)
-            for j, value in enumerate(self._transform(values)):
+            at = T.Bind(line * (plan.tile_columns * plan.in_pitch) + tile)
+            for j, value in enumerate(self._transform(plan.transforms[1], values)):
                 tir.store(self.transformed, value, tir.vector(at + j * plan.in_pitch, lanes))
 
-    def _transform(self, values: Sequence[Vector]) -> list[Vector]:
+    def _transform(self, transform: Transform, values: Sequence[Vector]) -> list[Vector]:
         def times(factor: float, value: Vector) -> Vector:
             return tir.splat(tir.number(factor), self.lanes) * value
 
-        return self.plan.transform.forward([T.Bind(value) for value in values], times)
+        return transform.forward([T.Bind(value) for value in values], times)
 
     def _turn(self, channels: Index) -> None:
         """The block's rows of a vector of channels in NCHW to [row][column][channel], those there are."""

@@ -1,4 +1,4 @@
-"""Winograd convolution: fewer multiplications for square filters with stride 1 or 2."""
+"""Winograd convolution: fewer multiplications for filters of rows and columns with stride 1 or 2."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from kernels.arithmetic import ceil_div
 from kernels.float.winograd import cost
 from kernels.float.winograd.emit import emit
 from kernels.float.winograd.pack import panels
-from kernels.float.winograd.plan import POINTS, TILES, Plan, block_sizes, tile_grid
-from kernels.float.winograd.transform import Transform
+from kernels.float.winograd.plan import POINTS, TILES, Plan, block_sizes, tile_grid, transforms
 from kernels.kernel import Kernel, KnobValues
 from kernels.layout import NCHW, NHWC, Layouts, layouts_for
 from kernels.space import Config
@@ -27,7 +26,7 @@ class WinogradPlan(Plan):
 
 
 class Winograd(Kernel[Conv2d]):
-    """Convolution by minimal filtering: square filters, ungrouped, stride 1 or 2.
+    """Convolution by minimal filtering: filters of two rows and columns or more, ungrouped, stride 1 or 2.
 
     Rounding errors grow with the channels and with the points of the transform. Measured against float64 on
     normal data, relative to the largest output, for 16 to 1024 channels: 2e-7 to 1.4e-6 where the points are
@@ -44,13 +43,13 @@ class Winograd(Kernel[Conv2d]):
     plan_type = WinogradPlan
 
     def why_unfit(self, workload: Conv2d, target: Target) -> str | None:
-        """Only square filters, where a tile saves products: 2x2 to 7x7 with stride 1, 3x3 to 14x14 with
-        stride 2; no dilation, no groups."""
-        if workload.kh != workload.kw or workload.stride[0] != workload.stride[1]:
-            return "needs square filters, and one stride for both directions"
+        """Only where a tile saves products: filters of 2 to 7 taps a side with stride 1, 3 to 14 with stride
+        2; no dilation, no groups."""
+        if workload.stride[0] != workload.stride[1]:
+            return "needs one stride for both directions"
         if workload.dilation != (1, 1) or workload.groups != 1:
             return "needs dilation and groups of 1"
-        if workload.kh == 1 or workload.stride[0] > 2 or not _sides(workload):
+        if min(workload.kh, workload.kw) == 1 or workload.stride[0] > 2 or not _sides(workload):
             return f"saves nothing on {workload.kh}x{workload.kw} filters with stride {workload.stride[0]}"
         return None
 
@@ -84,13 +83,12 @@ def _sides(conv: Conv2d) -> list[int]:
 
     Beyond six the points run out; so does the accuracy.
     """
-    sides: list[int] = []
+    found: list[int] = []
     fewest = conv.windows * conv.taps
     for m in range(2, 7):
-        transform = Transform(m, conv.kh, conv.stride[0])
-        down, across = tile_grid(conv, m)
-        needed = down * across * transform.tile**2
-        if transform.exists and needed < fewest:
-            sides.append(m)
+        both, (down, across) = transforms(conv, m), tile_grid(conv, m)
+        needed = down * across * both[0].tile * both[1].tile
+        if all(each.exists for each in both) and needed < fewest:
+            found.append(m)
             fewest = needed
-    return sides
+    return found

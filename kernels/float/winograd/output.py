@@ -14,6 +14,7 @@ from kernels.emit.vectors import split, transpose
 from kernels.float.plan import Arguments
 from kernels.float.winograd.pixels import Pixels
 from kernels.float.winograd.plan import Plan, tile_grid
+from kernels.float.winograd.transform import Transform
 
 
 class OutputTransform:
@@ -32,7 +33,7 @@ class OutputTransform:
         plan, conv, lanes = self.plan, self.conv, self.lanes
         self.image, self.column = image, column
         with tir.loop(self.threads, self.threads) as thread:
-            self.lines = tir.scratch(plan.knobs.m * plan.block_columns * plan.tile * lanes)
+            self.lines = tir.scratch(plan.knobs.m * plan.block_columns * plan.tile_columns * lanes)
             self.turned: Buffer = (
                 None if self.pixels else tir.scratch(plan.block_columns * plan.knobs.m * lanes)
             )
@@ -57,20 +58,20 @@ class OutputTransform:
     def _down(self, filters: Index, tiles: Index) -> None:
         """The columns of a row of tiles: ``m`` lines of them."""
         plan, lanes = self.plan, self.lanes
-        with tir.loop(plan.tile) as j, tir.loop(plan.block_columns) as x:
+        with tir.loop(plan.tile_columns) as j, tir.loop(plan.block_columns) as x:
             at = T.Bind(j * plan.out_pitch + plan.at(filters, tiles * plan.block_columns + x))
-            pitch = plan.tile * plan.out_pitch
-            values = [self.products[tir.vector(at + i * pitch, lanes)] for i in range(plan.tile)]
-            target = T.Bind((x * plan.tile + j) * lanes)
-            for y, value in enumerate(self._transform(values)):
-                line = y * (plan.block_columns * plan.tile * lanes)
+            pitch = plan.tile_columns * plan.out_pitch
+            values = [self.products[tir.vector(at + i * pitch, lanes)] for i in range(plan.tile_rows)]
+            target = T.Bind((x * plan.tile_columns + j) * lanes)
+            for y, value in enumerate(self._transform(plan.transforms[0], values)):
+                line = y * (plan.block_columns * plan.tile_columns * lanes)
                 tir.store(self.lines, value, tir.vector(target + line, lanes))
 
-    def _transform(self, values: Sequence[Vector]) -> list[Vector]:
+    def _transform(self, transform: Transform, values: Sequence[Vector]) -> list[Vector]:
         def times(factor: float, value: Vector) -> Vector:
             return tir.splat(tir.number(factor), self.lanes) * value
 
-        return self.plan.transform.backward([T.Bind(value) for value in values], times, T.Bind)
+        return transform.backward([T.Bind(value) for value in values], times, T.Bind)
 
     def _along(self, filters: Index, line: Index, row: Index, bias: Vector | None) -> None:
         """One row of output, the last tile of the plane only as far as it is inside."""
@@ -83,9 +84,9 @@ class OutputTransform:
             start = T.Bind(self.pixels.at(self.image, filters, row, self.column * plan.knobs.m))
 
         def tile(x: Index, columns: int) -> None:
-            at = (line * plan.block_columns + x) * (plan.tile * lanes)
-            values = [self.lines[tir.vector(at + j * lanes, lanes)] for j in range(plan.tile)]
-            for j, value in enumerate(self._transform(values)[:columns]):
+            at = (line * plan.block_columns + x) * (plan.tile_columns * lanes)
+            values = [self.lines[tir.vector(at + j * lanes, lanes)] for j in range(plan.tile_columns)]
+            for j, value in enumerate(self._transform(plan.transforms[1], values)[:columns]):
                 value = value if bias is None else value + bias
                 if self.pixels is None:
                     tir.store(self.turned, value, tir.vector((x * plan.knobs.m + j) * lanes, lanes))

@@ -9,7 +9,7 @@ from typing import ClassVar
 from kernels.arithmetic import ceil_div
 from kernels.float.winograd.product import Products
 from kernels.float.winograd.products_plan import ProductsPlan
-from kernels.float.winograd.transform import Transform
+from kernels.float.winograd.transform import Transform, filters
 from kernels.kernel import Array
 from kernels.knobs import KnobSet
 from kernels.workload.base import Conv2d
@@ -76,14 +76,20 @@ class Plan(ProductsPlan):
         return self.knobs.vectors
 
     @cached_property
-    def transform(self) -> Transform:
-        """What a tile goes through."""
-        return Transform(self.knobs.m, self.conv.kh, self.conv.stride[0])
+    def transforms(self) -> tuple[Transform, Transform]:
+        """What a tile's columns go through, and what its rows."""
+        down, across = transforms(self.conv, self.knobs.m)
+        return down, across
 
     @property
-    def tile(self) -> int:
-        """Side of an input tile."""
-        return self.transform.tile
+    def tile_rows(self) -> int:
+        """Rows of an input tile."""
+        return self.transforms[0].tile
+
+    @property
+    def tile_columns(self) -> int:
+        """Columns of an input tile."""
+        return self.transforms[1].tile
 
     @property
     def step(self) -> int:
@@ -93,17 +99,17 @@ class Plan(ProductsPlan):
     @property
     def in_rows(self) -> int:
         """Input rows of a block."""
-        return (self.block_rows - 1) * self.step + self.tile
+        return (self.block_rows - 1) * self.step + self.tile_rows
 
     @property
     def in_columns(self) -> int:
         """Input columns of a block."""
-        return (self.block_columns - 1) * self.step + self.tile
+        return (self.block_columns - 1) * self.step + self.tile_columns
 
     @property
     def points(self) -> int:
         """Elements of a transformed tile: there is one matrix product for each."""
-        return self.tile * self.tile
+        return self.tile_rows * self.tile_columns
 
     @property
     def tiles(self) -> int:
@@ -118,12 +124,18 @@ class Plan(ProductsPlan):
 
     def filters(self, weights: Array) -> Array:
         """Transformed weights in float64: (points, filters, channels)."""
-        return self.transform.filters(weights).reshape(self.points, self.conv.out_c, self.conv.in_c)
+        transformed = filters(*self.transforms, weights)
+        return transformed.reshape(self.points, self.conv.out_c, self.conv.in_c)
 
     @property
     def blocks(self) -> int:
         """Blocks of the whole batch."""
         return self.conv.n * self.grid[0] * self.grid[1]
+
+
+def transforms(conv: Conv2d, m: int) -> tuple[Transform, Transform]:
+    """What the columns of a tile go through, and what its rows, for ``m`` results of each."""
+    return Transform(m, conv.kh, conv.stride[0]), Transform(m, conv.kw, conv.stride[1])
 
 
 def tile_grid(conv: Conv2d, m: int) -> tuple[int, int]:

@@ -1,10 +1,10 @@
-"""The transforms of Winograd's minimal filtering for square filters, stride 1 or 2.
+"""The transforms of Winograd's minimal filtering, stride 1 or 2.
 
-Y = A' [(G g G') * (B' d B)] A for one tile: d is tile x tile, g is taps x taps, Y is m x m. With stride 1 the
-matrices are Toom and Cook's for the points 0, 1, -1, 2, -2, 1/2, -1/2 (as many as it takes) and infinity, as
-in Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", section 4. With stride 2 the even and
-the odd elements of a line meet the even and the odd taps, each by a transform of stride 1, and the results
-are added.
+Y = A' [(G g G') * (B' d B)] A for one tile: d is tile x tile, g is taps x taps, Y is m x m. (If a filter is
+no square, the matrices on the right are those of its other side.) With stride 1 the matrices are Toom and
+Cook's for the points 0, 1, -1, 2, -2, 1/2, -1/2 (as many as it takes) and infinity, as in Lavin and Gray,
+"Fast Algorithms for Convolutional Neural Networks", section 4. With stride 2 the even and the odd elements of
+a line meet the even and the odd taps, each by a transform of stride 1, and the results are added.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Times = Callable[[float, Vector], Vector]
 
 @dataclass(frozen=True)
 class Transform:
-    """F(m x m, taps x taps): ``m`` results a side of filters of ``taps`` a side, ``stride`` apart."""
+    """F(m, taps): ``m`` results along a side of filters with ``taps`` there, ``stride`` apart."""
 
     m: int
     taps: int
@@ -52,14 +52,6 @@ class Transform:
     def exists(self) -> bool:
         """Whether there are points enough."""
         return self.taps >= self.stride and self.finite_points <= len(POINTS)
-
-    def filters(self, weights: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-        """Weights (filters, channels, taps, taps) as (tile, tile, filters, channels), in float64."""
-        g = np.array(matrices(self)[1], np.float64)
-        transformed: npt.NDArray[np.float64] = np.einsum(
-            "ai,kcij,bj->abkc", g, weights.astype(np.float64), g, optimize=True
-        )
-        return transformed
 
     def filters_of_lines(self, weights: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
         """Weights (filters, channels, taps) as (tile, filters, channels), in float64."""
@@ -94,6 +86,15 @@ class Transform:
                 )
         values = [value for value, _ in terms]
         return [_sum([factors[j] for _, factors in terms], values, times) for j in range(self.m)]
+
+
+def filters(down: Transform, across: Transform, weights: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+    """Weights (filters, channels, taps, taps) as (tile, tile, filters, channels), in float64."""
+    left, right = (np.array(matrices(each)[1], np.float64) for each in (down, across))
+    transformed: npt.NDArray[np.float64] = np.einsum(
+        "ai,kcij,bj->abkc", left, weights.astype(np.float64), right, optimize=True
+    )
+    return transformed
 
 
 def twice(

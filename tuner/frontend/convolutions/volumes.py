@@ -8,7 +8,7 @@ import numpy as np
 from onnx import NodeProto
 
 from tuner.frontend.convolutions.runs import Run
-from tuner.frontend.convolutions.transposed import Axis
+from tuner.frontend.convolutions.transposed import Axis, Part
 from tuner.frontend.onnx_graph import Array, OnnxGraph, attributes_of
 from tuner.frontend.own_nodes import FRAMES
 from tuner.frontend.pooling import POOLS
@@ -69,8 +69,7 @@ class Volumes:
         """See ``Form``."""
         attributes, constants = attributes_of(node), self._graph.constants
         if node.op_type in ("Conv", "ConvTranspose"):
-            known = all(name in constants for name in node.input[1:] if name)
-            return known and (node.op_type == "Conv" or self._depth(node) is not None)
+            return all(name in constants for name in node.input[1:] if name)
         if any(name in constants for name in node.input):
             return False
         if node.op_type == "Concat":
@@ -109,47 +108,74 @@ class Volumes:
         inputs = [data, graph.constant(f"{node.input[1]}/image", np.ascontiguousarray(flat))]
         run.again(node, [*inputs, *node.input[2:]], run.image(node.output[0]), **_in_plane(attributes))
 
-    def _depth(self, node: NodeProto) -> Axis | None:
-        """What a transposed convolution does along the depth; None where it is not written as others."""
+    def _depth(self, node: NodeProto) -> Axis:
+        """What a transposed convolution does along the depth."""
         attributes, weights = attributes_of(node), self._graph.constants[node.input[1]]
         before, after = (self._graph.tensors[name].shape[DEPTH] for name in (node.input[0], node.output[0]))
         stride, dilation = (attributes.get(name, (1,))[0] for name in ("strides", "dilations"))
-        depth = Axis(before, after, weights.shape[2], stride, dilation, attributes.get("pads", (0,))[0])
-        grouped = attributes.get("group", 1) > 1 and stride > 1
-        return None if grouped else depth
+        return Axis(before, after, weights.shape[2], stride, dilation, attributes.get("pads", (0,))[0])
 
     def _transposed(self, run: Run, node: NodeProto) -> None:
-        """One of images, whose channels have the depth's phases, which become images of their own."""
+        """One of images for each part of the depth's phases: its channels have those, which become images."""
         graph, attributes, depth = self._graph, attributes_of(node), self._depth(node)
-        assert depth is not None  # else the node were not taken
-        weights, groups = graph.constants[node.input[1]], attributes.get("group", 1)
         source, target = run.image(node.input[0]), run.image(node.output[0])
-        n, (_, c, h, w) = graph.tensors[node.input[0]].shape[0], graph.tensors[source].shape
-        images = n * depth.blocks
-        if depth.spread > 1 or depth.blocks != depth.extent or depth.pads[0]:
-            data = run.like(source, (images, depth.spread * c, h, w))
-            along = {"dilation": depth.step, "stride": 1, "groups": groups, "pad": depth.pads[0]}
-            run.add(node, FRAMES, [source], data, volumes=n, depth=depth.blocks, taps=depth.spread, **along)
-            source = data
-        split = depth.apart(weights, 2)
-        split = split.reshape(groups, -1, *split.shape[1:]).transpose(0, 3, 1, 4, 2, 5, 6)
-        flat = split.reshape(-1, depth.stride * weights.shape[1], *weights.shape[3:])
-        inputs = [source, graph.constant(f"{node.input[1]}/image", np.ascontiguousarray(flat))]
-        for name in filter(None, node.input[2:]):
-            inputs.append(graph.constant(f"{name}/image", np.tile(graph.constants[name], depth.stride)))
+        images = graph.tensors[node.input[0]].shape[0] * depth.blocks
         _, c, h, w = graph.tensors[target].shape
+        made: list[str] = []
+        groups = attributes.get("group", 1)
+        # Of groups, a part for each phase: its images have the channels of all groups.
+        parts = [each for part in depth.parts for each in (part.alone if groups > 1 else [part])]
+        for part in parts:
+            made.append(target if depth.stride == 1 else run.like(source, (images, part.phases * c, h, w)))
+            if not part.spread:
+                self._nothing(run, node, part, made[-1])
+                continue
+            weights = part.apart(graph.constants[node.input[1]], 2)
+            split = weights.reshape(groups, -1, *weights.shape[1:]).transpose(0, 3, 1, 4, 2, 5, 6)
+            flat = split.reshape(-1, part.phases * weights.shape[1], *weights.shape[4:])
+            data = self._frames(run, node, depth, part)
+            inputs = [data, graph.constant(f"{node.input[1]}/image", np.ascontiguousarray(flat))]
+            for name in filter(None, node.input[2:]):
+                inputs.append(graph.constant(f"{name}/image", np.tile(graph.constants[name], part.phases)))
+            run.again(node, inputs, made[-1], **_in_plane(attributes))
         if depth.stride == 1:
-            run.again(node, inputs, target, **_in_plane(attributes))
             return
-        phases = run.like(source, (images, depth.stride * c, h, w))
-        run.again(node, inputs, phases, **_in_plane(attributes))
+        phases = made[0]
+        if len(made) > 1:
+            phases = run.like(source, (images, depth.stride * c, h, w))
+            run.add(node, "Concat", made, phases, axis=1)
         if depth.blocks * depth.stride == depth.out:
             run.reshape(node, phases, target)
             return
         every = run.like(source, (images * depth.stride, c, h, w))
         run.reshape(node, phases, every)
         along = {"dilation": 1, "stride": 1, "groups": 1, "taps": 1}
-        run.add(node, FRAMES, [every], target, volumes=n, depth=depth.out, pad=-depth.cut, **along)
+        volumes = graph.tensors[node.input[0]].shape[0]
+        run.add(node, FRAMES, [every], target, volumes=volumes, depth=depth.out, pad=-depth.cut, **along)
+
+    def _frames(self, run: Run, node: NodeProto, depth: Axis, part: Part) -> str:
+        """The data, beside each other as channels what ``part`` of the depth's phases sees."""
+        source = run.image(node.input[0])
+        before = part.before(depth.first)
+        if part.spread == 1 and depth.blocks == depth.extent and not before:
+            return source
+        n, (_, c, h, w) = self._graph.tensors[node.input[0]].shape[0], self._graph.tensors[source].shape
+        data = run.like(source, (n * depth.blocks, part.spread * c, h, w))
+        along = {"dilation": part.step, "stride": 1, "groups": attributes_of(node).get("group", 1)}
+        along |= {"pad": before, "volumes": n, "depth": depth.blocks, "taps": part.spread}
+        run.add(node, FRAMES, [source], data, **along)
+        return data
+
+    def _nothing(self, run: Run, node: NodeProto, part: Part, target: str) -> None:
+        """Phases that see nothing of the data: the bias alone."""
+        shape = self._graph.tensors[target].shape
+        biases = [self._graph.constants[name] for name in node.input[2:] if name]
+        bias = np.tile(biases[0], part.phases) if biases else np.zeros(shape[1], np.float32)
+        inputs = [
+            self._graph.constant("bias", bias.reshape(-1, 1, 1)),
+            self._graph.constant("shape", np.array(shape)),
+        ]
+        run.add(node, "Expand", inputs, target)
 
     def _pool(self, run: Run, node: NodeProto) -> None:
         """The largest of the largest, or the mean of means: first within images, then along them."""
