@@ -243,7 +243,7 @@ FORMS: dict[str, Form] = {
     "Conv dilated": _conv((1, 8, 14, 15), 16, (3, 3), dilations=[2, 2]),
     "Conv 1-D": _conv((1, 8, 40), 16, (3,), pads=[1, 1]),
     "ConvTranspose": lambda b: b.node(
-        "ConvTranspose", b.input(1, 8, 9, 10), b.weights(8, 8, 2, 2), b.weights(8), strides=[2, 2]
+        "ConvTranspose", b.input(1, 8, 9, 10), b.weights(8, 8, 3, 3), b.weights(8), strides=[2, 2]
     ),
     "MatMul": lambda b: b.node("MatMul", b.input(6, 16), b.weights(16, 24)),
     "Gemm": lambda b: b.node("Gemm", b.input(5, 16), b.weights(24, 16), b.weights(24), transB=1),

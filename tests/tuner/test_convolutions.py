@@ -5,10 +5,13 @@
 
 import numpy as np
 import pytest
-from test_apply import build_and_compare
+from test_apply import TARGET, build_and_compare, computed, random_inputs
 from tiny_models import model, node, save
 
+from kernels.numerics import Numerics
+from tuner.backend.apply import build_model
 from tuner.intake.extract import extract
+from tuner.runtimes.engines import onnx_session
 
 pytestmark = pytest.mark.usefixtures("avx2")
 
@@ -105,6 +108,32 @@ def test_a_transposed_convolution_is_one_of_its_phases(tmp_path):
         ("2x conv 8x10x14 -> 8, 1x3 g8", ("deep",)),
     ]
     build_and_compare(path)
+
+
+@pytest.mark.parametrize(
+    ("extents", "taps", "attributes"),
+    [
+        ((5, 6), (3, 3), {"pads": [1, 1, 1, 1], "output_padding": [1, 1]}),
+        ((5, 6), (1, 5), {"strides": [2, 3], "dilations": [1, 2]}),
+        ((7,), (2,), {"strides": [3], "dilations": [3], "pads": [1, 2]}),
+        ((3, 4, 2), (3, 1, 2), {"strides": [2, 2, 1], "group": 2, "pads": [1, 0, 0, 0, 0, 0]}),
+    ],
+    ids=str,
+)
+def test_an_infinity_reaches_what_a_transposed_convolution_sees_of_it_alone(
+    tmp_path, extents, taps, attributes
+):
+    attributes = {"strides": [2] * len(taps), **attributes}
+    nodes = [node("ConvTranspose", ["x", "w", "bias"], "up", **attributes), node("Relu", ["up"], "y")]
+    constants = {"w": (4, 16, *taps), "bias": (16 * attributes.get("group", 1),)}
+    path = save(tmp_path, model(nodes, {"x": (1, 4, *extents)}, ["y"], constants))
+    executable, _ = build_model(path, {}, TARGET, numerics=Numerics("exact"))
+    session = onnx_session(path.read_bytes(), 1, optimised=False)
+    for value in (np.inf, np.nan):
+        inputs = random_inputs(path)
+        inputs["x"][0, 1, *(size // 2 for size in extents)] = value
+        for ours, right in zip(computed(executable, inputs), session.run(None, inputs), strict=True):
+            np.testing.assert_allclose(ours, right, 1e-4, 1e-4)
 
 
 def test_a_transposed_convolution_of_stride_one_is_one_of_turned_weights(tmp_path):
