@@ -324,6 +324,38 @@ def test_a_built_module_gives_what_counts(tmp_path):
         compare(run(main, feed(length)), right.run(None, feed(length)))
 
 
+WINDOWS = {
+    "conv": one("Conv", "w3", pads=[1, 1]),
+    "conv of padding": one("Conv", "w3", pads=[2, 1]),
+    "transposed": one("ConvTranspose", "t4", pads=[2, 2]),
+    "transposed of none": one("ConvTranspose", "t4"),
+    "average": one("AveragePool", kernel_shape=[3], pads=[1, 1]),
+    "greatest": one("MaxPool", kernel_shape=[4]),
+    "all averaged": one("GlobalAveragePool"),
+    "greatest of all": one("GlobalMaxPool"),
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_windows_of_too_few_are_refused_as_onnxruntime_does(tmp_path, monkeypatch, name):
+    monkeypatch.setitem(CASES, name, WINDOWS[name])
+    made = model(name)
+    made.graph.node[4].input[1] = "none"
+    made.graph.initializer.append(numpy_helper.from_array(np.float32(0), "none"))
+    path = tmp_path / "model.onnx"
+    path.write_bytes(made.SerializeToString())
+    right, found = session(made), session(read_model(path))
+    for length in range(4):
+        inputs = feed(length) if length else {**feed(1), "x": np.full((1, 8), -40, np.float32)}
+        try:
+            wanted = right.run(None, inputs)
+        except Exception:  # onnxruntime's own types
+            with pytest.raises(Exception, match="indices element out of data bounds"):
+                found.run(None, inputs)
+        else:
+            compare(found.run(None, inputs), wanted)
+
+
 def test_a_length_without_a_limit_is_refused_with_the_way_out(tmp_path):
     path, made = tmp_path / "model.onnx", model("conv")
     del made.graph.node[1].input[1:]

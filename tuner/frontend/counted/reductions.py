@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from math import inf, nan
 
 import numpy as np
 from onnx import NodeProto
 
+from tuner.frontend.counted.lacking import behind, counted, none_lacks
 from tuner.frontend.counted.norms import write_mean
 from tuner.frontend.counted.sizes import needed
-from tuner.frontend.counted.state import ALONG, Axes, Size, State, exactly
-from tuner.frontend.onnx_check import node_name
+from tuner.frontend.counted.state import ALONG, Axes, State, exactly
 from tuner.frontend.onnx_graph import attributes_of
-from tuner.frontend.own_nodes import NEEDS
 
 NEUTRAL = {"ReduceMax": -inf, "ReduceMin": inf, "ReduceSum": 0, "ReduceProd": 1, "ReduceL1": 0} | {
     "ReduceL2": 0,
@@ -82,8 +80,8 @@ def reduced(state: State, node: NodeProto) -> Axes:
     else:
         data = node.input[0]
         if node.op_type.startswith("Arg") and not axes[hit[0]].low:
-            some = _behind(state, _none_lacks(state, exactly(1), axes[hit[0]]), axes[hit[0]])
-            data = _counted(state, data, axes | {hit[0]: some})
+            some = behind(state, none_lacks(state, exactly(1), axes[hit[0]]), axes[hit[0]])
+            data = counted(state, data, axes | {hit[0]: some})
         state.like(node, {0: state.masked(data, NEUTRAL[node.op_type], hit)})
     keep = attributes.get("keepdims", 1)
     kept = [*range(rank)] if keep else [axis for axis in range(rank) if axis not in gone]
@@ -99,12 +97,12 @@ def largest(state: State, node: NodeProto) -> Axes:
     size = exactly(attributes["k"]) if sizes is None else sizes.reshape(-1)[0]
     there = axes.get(axis, exactly(info.shape[axis]))
     if size != there and size.high > there.low:
-        lacking = _none_lacks(state, size, there)
+        lacking = none_lacks(state, size, there)
         if axis in axes:
-            axes[axis] = _behind(state, lacking, there)
-            data = _counted(state, data, axes)
+            axes[axis] = behind(state, lacking, there)
+            data = counted(state, data, axes)
         if not size.known:
-            size = _behind(state, lacking, size)
+            size = behind(state, lacking, size)
     # NaN is the greatest: of several the first come first, and what does not count is the last.
     greatest = nan if info.dtype.startswith("float") else inf
     fill = -inf if attributes.get("largest", 1) else greatest
@@ -116,26 +114,3 @@ def largest(state: State, node: NodeProto) -> Axes:
             found[axis] = size
     state.like(node, inputs)
     return found
-
-
-def _none_lacks(state: State, size: Size, there: Size) -> str:
-    """A zero, int64 of one element, that is there where ``size`` elements are; else the run ends."""
-    zero = state.constant(np.array([0]))
-    less = state.add("Sub", [state.count(size), state.count(there)])
-    less = state.add("Where", [state.add("Less", [less, zero]), zero, less])
-    needs = [f"node {node_name(state.around)!r} ({state.around.op_type})", "a lack of elements"]
-    name = state.add("Gather", [zero, less])
-    state.nodes[-1].metadata_props.add(key=NEEDS, value=json.dumps(needs))
-    return name
-
-
-def _behind(state: State, zero: str, size: Size) -> Size:
-    """``size``, which is not known before ``zero`` is."""
-    return Size(size.low, size.high, state.add("Add", [state.count(size), zero]))
-
-
-def _counted(state: State, name: str, axes: Axes) -> str:
-    """``name``, of which as many elements count as ``axes`` say."""
-    made = state.add("Identity", [name])
-    state.axes[made] = axes
-    return made

@@ -9,7 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from onnx import NodeProto
 
+from kernels.arithmetic import ceil_div
 from tuner.frontend.counted.derived import wanted
+from tuner.frontend.counted.lacking import enough
 from tuner.frontend.counted.norms import mean
 from tuner.frontend.counted.products import zero_of
 from tuner.frontend.counted.state import ALONG, Axes, Fill, State
@@ -28,14 +30,26 @@ class _Line:
     after: int
     more: int = 0
 
+    def least(self, fewest: int) -> int:
+        """Of how many elements on its windows make ``fewest`` results, as onnxruntime counts them."""
+        return self.reach - self.before - self.after + (fewest - 1) * self.step
+
     def slide(self, count: Integers) -> Integers:
         """How many places it has."""
         return np.maximum(0, (count + self.before + self.after - self.reach) // self.step + 1)
 
     def spread(self, count: Integers) -> Integers:
         """How many elements a transposed convolution makes."""
-        made = (count - 1) * self.step + self.reach - self.before - self.after + self.more
-        return np.where(count > 0, np.maximum(0, made), 0)
+        return np.maximum(0, count * self.step + self._of_none)
+
+    @property
+    def _of_none(self) -> int:
+        return self.reach - self.step - self.before - self.after + self.more
+
+    @property
+    def fewest(self) -> int:
+        """Of how many elements on a transposed convolution makes one; never of none with ``more``."""
+        return max(0, ceil_div(1 - self._of_none, self.step), min(1, self.more))
 
 
 def window(state: State, node: NodeProto) -> Axes:
@@ -48,22 +62,29 @@ def window(state: State, node: NodeProto) -> Axes:
     if lines and len(node.output) > 1 and node.output[1]:
         state.refuse(f"{ALONG}, and says where elements lie in the whole")
     padded = [axis for axis, line in lines.items() if line.after > 0]
+    fill: Fill = -np.inf if node.op_type == "MaxPool" else 0
+    if node.op_type == "ConvInteger":
+        fill = zero_of(state, node, 2)
+    # A pool of too few has no results, but there must be some.
+    is_pool = node.op_type.endswith("Pool")
+    least = {
+        axis: max(1, line.least(0) - line.step + 1) if is_pool else line.least(1)
+        for axis, line in lines.items()
+    }
+    data = enough(state, data, least, fill)
     if (
         node.op_type == "AveragePool"
         and not attributes.get("count_include_pad", 0)
         and any(line.before or line.after for line in lines.values())
     ):
-        _average(state, node, padded)
+        _average(state, node, data, padded)
     else:
-        fill: Fill = -np.inf if node.op_type == "MaxPool" else 0
-        if node.op_type == "ConvInteger":
-            fill = zero_of(state, node, 2)
         state.like(node, {0: state.masked(data, fill, padded)})
     found = {axis: size for axis, size in counted.items() if axis == 0}
     return found | {axis: wanted(state, line.slide, counted[axis]) for axis, line in lines.items()}
 
 
-def _average(state: State, node: NodeProto, padded: list[int]) -> None:
+def _average(state: State, node: NodeProto, data: str, padded: list[int]) -> None:
     """Sums of what counts by how many these are."""
     info = state.info(node.input[0])
     shape = tuple(1 if axis < 2 else extent for axis, extent in enumerate(info.shape))
@@ -71,8 +92,7 @@ def _average(state: State, node: NodeProto, padded: list[int]) -> None:
     state.axes[ones] = {axis: size for axis, size in state.axes_of(node.input[0]).items() if axis > 1}
     attributes = attributes_of(node) | {"count_include_pad": 1}
     sums, shares = (
-        state.add("AveragePool", [state.masked(name, 0, padded)], **attributes)
-        for name in (node.input[0], ones)
+        state.add("AveragePool", [state.masked(name, 0, padded)], **attributes) for name in (data, ones)
     )
     state.write("Div", [sums, shares], node.output)
 
@@ -83,7 +103,8 @@ def transposed(state: State, node: NodeProto) -> Axes:
     lines = {axis: _line(state, node, attributes, axis) for axis in counted if axis > 1}
     if lines and (attributes.get("output_shape") or _auto(attributes).startswith("SAME")):
         state.refuse(f"{ALONG}, and is told how many results there are")
-    state.like(node, {0: state.masked(node.input[0], 0, [*lines])})
+    data = enough(state, node.input[0], {axis: line.fewest for axis, line in lines.items()}, 0)
+    state.like(node, {0: state.masked(data, 0, [*lines])})
     found = {axis: size for axis, size in counted.items() if axis == 0}
     return found | {axis: wanted(state, line.spread, counted[axis]) for axis, line in lines.items()}
 
@@ -105,6 +126,8 @@ def global_pool(state: State, node: NodeProto) -> Axes:
     """A pool of all that counts."""
     name, shape = node.input[0], state.info(node.input[0]).shape
     spatial, counted = [*range(2, len(shape))], state.axes_of(node.input[0])
+    fill = -np.inf if node.op_type == "GlobalMaxPool" else 0
+    name = enough(state, name, {axis: 1 for axis in counted if axis > 1}, fill)
     if node.op_type == "GlobalMaxPool":
         state.like(node, {0: state.masked(name, -np.inf, spatial)})
     else:
