@@ -82,7 +82,7 @@ def _turned(raw: Any, checked: Any, where: str) -> str | None:
             return f"{where}: {raw!r:.80} is not of the right type"
         return None
     for item, other, name in pairs:
-        if type(item) is type(other) and type(item) in _PLAIN:
+        if item is other or (type(item) is type(other) and type(item) in _PLAIN):
             continue  # most are: this is read for every record of a list
         if turned := _turned(item, other, f"{where} {name}" if name else where):
             return turned

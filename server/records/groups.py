@@ -7,9 +7,10 @@ behind the other, the best record of each first: a query goes from group to grou
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache, lru_cache
 from typing import Any
 
-from sqlalchemy import CTE, ColumnElement, func, join, select, true
+from sqlalchemy import CTE, ColumnElement, Select, bindparam, func, join, select, true
 from sqlalchemy.orm import Session, aliased
 
 from server.db.tables import RecordRow, TargetRow, WorkloadRow
@@ -18,18 +19,28 @@ RANK = (RecordRow.imported, RecordRow.disturbed, RecordRow.ranking_s, RecordRow.
 """What the records of a group are sorted by, as ``Record.rank`` does."""
 
 
+# Statements are made once: to make one takes longer than to ask by it.
+_TARGETS, _WORKLOADS = bindparam("targets", expanding=True), bindparam("workloads", expanding=True)
+
+
 def workloads(
     session: Session, target_keys: Sequence[str], threads: int | None, after: str, limit: int
 ) -> list[str]:
     """The first ``limit`` workloads behind a key that have a time on these targets."""
+    asked = {"targets": list(target_keys), "threads": threads, "after": after, "most": limit}
+    return list(session.execute(_having_times(threads is None), asked).scalars())
+
+
+@cache
+def _having_times(any_threads: bool) -> Select[Any]:
     has = select(RecordRow.id).where(
         RecordRow.workload_key == WorkloadRow.key,
-        RecordRow.target_key.in_(target_keys),
+        RecordRow.target_key.in_(_TARGETS),
         RecordRow.ranking_s.is_not(None),
-        true() if threads is None else RecordRow.threads == threads,
+        true() if any_threads else RecordRow.threads == bindparam("threads"),
     )
-    query = select(WorkloadRow.key).where(WorkloadRow.key > after, has.exists())
-    return list(session.execute(query.order_by(WorkloadRow.key).limit(limit)).scalars())
+    query = select(WorkloadRow.key).where(WorkloadRow.key > bindparam("after"), has.exists())
+    return query.order_by(WorkloadRow.key).limit(bindparam("most"))
 
 
 def best_ids(
@@ -42,7 +53,15 @@ def best_ids(
     layouts: str | None = None,
 ) -> list[tuple[str, int]]:
     """The workload and the id of each group's best record that is ``allowed``, by workload and layouts."""
-    firsts, group = _first_of_each(workload_keys, target_keys), aliased(RecordRow)
+    asked = {"workloads": list(workload_keys), "targets": list(target_keys)}
+    which = {"of_threads": threads, "of_layouts": layouts}
+    found = session.execute(_bests(allowed, threads is None, layouts is None), {**asked, **which})
+    return [(key, id_) for key, id_ in found if id_ is not None]
+
+
+@lru_cache(maxsize=32)
+def _bests(allowed: ColumnElement[bool], any_threads: bool, any_layouts: bool) -> Select[Any]:
+    firsts, group = _first_of_each(), aliased(RecordRow)
     best = (
         select(RecordRow.id)
         .where(
@@ -57,19 +76,18 @@ def best_ids(
         .order_by(*RANK)
         .limit(1)
     )
-    query = (
+    return (
         select(group.workload_key, best.correlate(group).scalar_subquery())
         .join(firsts, firsts.c.id == group.id)
         .where(
-            true() if threads is None else group.threads == threads,
-            true() if layouts is None else group.layouts == layouts,
+            true() if any_threads else group.threads == bindparam("of_threads"),
+            true() if any_layouts else group.layouts == bindparam("of_layouts"),
         )
         .order_by(group.workload_key, group.layouts)
     )
-    return [(key, id_) for key, id_ in session.execute(query) if id_ is not None]
 
 
-def _first_of_each(workload_keys: Sequence[str], target_keys: Sequence[str]) -> CTE:
+def _first_of_each() -> CTE:
     """The id of one record of each group."""
 
     def following(workload: Any, target: Any, *behind: ColumnElement[bool]) -> Any:
@@ -78,7 +96,7 @@ def _first_of_each(workload_keys: Sequence[str], target_keys: Sequence[str]) -> 
         found = select(RecordRow.id).where(*of_both, RecordRow.ranking_s.is_not(None), *behind)
         return found.order_by(*order).limit(1).correlate_except(RecordRow).scalar_subquery()
 
-    chosen = (WorkloadRow.key.in_(workload_keys), TargetRow.key.in_(target_keys))
+    chosen = (WorkloadRow.key.in_(_WORKLOADS), TargetRow.key.in_(_TARGETS))
     columns = (WorkloadRow.key.label("workload"), TargetRow.key.label("target"))
     pairs = select(*columns, following(WorkloadRow.key, TargetRow.key).label("id"))
     pairs = pairs.select_from(join(WorkloadRow, TargetRow, true())).where(*chosen)

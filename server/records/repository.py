@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import chain
 from typing import Any, Literal, TypeVar
 
@@ -217,8 +217,8 @@ def log(
         with db.read() as session:
             keys = groups.workloads(session, target_keys or [], None, last, _WORKLOADS)
             if select_ == "best":
-                allowed = and_(not_outdated(), _allowed(numerics))
-                ids = [each for _, each in groups.best_ids(session, keys, target_keys or [], allowed)]
+                found = groups.best_ids(session, keys, target_keys or [], _usable(numerics))
+                ids = [each for _, each in found]
             else:
                 ids = _top_ids(session, k, among, RecordRow.workload_key.in_(keys))
             found = _of_ids(session, ids)
@@ -237,7 +237,7 @@ def bests(
 ) -> tuple[list[Found], str | None]:
     """The best records of the first ``limit`` workloads after a key, one a clock and layouts; the last of
     these keys where there are more."""
-    allowed, pair = and_(not_outdated(), _allowed(numerics)), None if layouts is None else str(layouts)
+    allowed, pair = _usable(numerics), None if layouts is None else str(layouts)
     ids: dict[str, list[int]] = {}
     last: str | None = after or ""
     while last is not None:  # workloads that have nothing that is allowed do not count
@@ -252,7 +252,21 @@ def bests(
 
 def not_outdated() -> ColumnElement[bool]:
     """Leaves out records whose kernel generates other code by now."""
-    return _of_versions(tuple((each.name, each.version) for each in registry.all_kernels().values()))
+    return _of_versions(_versions())
+
+
+def _versions() -> tuple[tuple[str, int], ...]:
+    return tuple((each.name, each.version) for each in registry.all_kernels().values())
+
+
+def _usable(numerics: Numerics) -> ColumnElement[bool]:
+    """Leaves out outdated records, and those that ``numerics`` does not allow; the same object each time."""
+    return _usable_of(_versions(), numerics)
+
+
+@lru_cache(maxsize=8)
+def _usable_of(versions: tuple[tuple[str, int], ...], numerics: Numerics) -> ColumnElement[bool]:
+    return and_(_of_versions(versions), _allowed(numerics))
 
 
 @lru_cache(maxsize=8)  # to make it takes longer than to ask by it
@@ -279,6 +293,7 @@ def in_job(job_id: int) -> ColumnElement[bool]:
     return RecordRow.id.in_(select(TrialRow.record_id).where(TrialRow.job_id == job_id))
 
 
+@cache
 def with_documents() -> Select[Any]:
     """All records: the id, and the documents that ``read`` makes a record of."""
     return (
