@@ -41,6 +41,7 @@ COMMANDS = {
     "stop": _Entry(_SERVICE, "service", "stop"),
     "open": _Entry(_SERVICE, "service", "open", "open_dashboard"),
     "doctor": _Entry(_SERVICE, "service", "doctor"),
+    "mend": _Entry(_SERVICE, "service", "mend"),
     "submit": _Entry(_TUNE, "jobs", "submit model.onnx --target rpi4 --seconds 600 --watch"),
     "watch": _Entry(_TUNE, "jobs", "watch 1"),
     "jobs": _Entry(_TUNE, "jobs", "jobs --state done --target rpi4 squeezenet"),

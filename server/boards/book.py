@@ -86,7 +86,7 @@ class SqlBook:
                 self._end(
                     session, held.token, sql.LeaseState.EXPIRED, "its holder gave no sign of life", now_s
                 )
-            standing = Standing(Health(found.health), draining=found.draining)
+            standing = Standing(rows.health_of(found.health) or Health.MAINTENANCE, draining=found.draining)
             if not allows(standing, purpose):
                 return None
             row = {

@@ -16,11 +16,16 @@ from worker.fleet.states import Health, Standing
 
 def standing_of(row: BoardRow) -> Standing:
     """How the board is. A damaged health counts as maintenance, so that lists of boards still work."""
-    health = next((each for each in Health if each == row.health), None)
+    health = health_of(row.health)
     if health is None:
         why = f"its health cannot be read in the database: {row.health!r}; return or retire the board"
         return Standing(Health.MAINTENANCE, why)
     return Standing(health, row.reason, row.failures, row.draining)
+
+
+def health_of(word: str) -> Health | None:
+    """The health of that name; None where it cannot be read."""
+    return next((each for each in Health if each == word), None)
 
 
 def columns(standing: Standing) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from server.boards import leases
 from server.boards.leases import LeaseState
 from server.boards.rows import detail_of, last_check, standing_of
 from server.boards.schemas import Board, BoardEvent, BoardLease
-from server.db.documents import fitting, readable
+from server.db.documents import UNREADABLE, fitting, readable
 from server.db.stored import target_of
 from server.db.tables import BoardEventRow, BoardRow, LeaseRow, TargetRow
 from server.http.problems import Problem
@@ -36,7 +36,7 @@ def get_row(session: Session, board: str) -> BoardRow:
 
 def show(session: Session, statuses: Iterable[BoardStatus], only: str | None = None) -> list[Board]:
     """All boards, or one; what they do now comes from ``statuses``."""
-    query = select(BoardRow, TargetRow).join(TargetRow, TargetRow.key == BoardRow.target_key)
+    query = select(BoardRow, TargetRow).outerjoin(TargetRow, TargetRow.key == BoardRow.target_key)
     if only is not None:
         query = query.where(BoardRow.id == only)
     now_s = time.time()
@@ -46,7 +46,7 @@ def show(session: Session, statuses: Iterable[BoardStatus], only: str | None = N
     return [
         Board(
             id=row.id,
-            target=target.name,
+            target=target.name if target else UNREADABLE,
             instruction_sets=_instruction_sets(row, target),
             clock=row.clock,
             threads=row.threads,
@@ -74,7 +74,9 @@ def show(session: Session, statuses: Iterable[BoardStatus], only: str | None = N
     ]
 
 
-def _instruction_sets(row: BoardRow, target: TargetRow) -> list[str]:
+def _instruction_sets(row: BoardRow, target: TargetRow | None) -> list[str]:
+    if target is None:
+        return []
     return readable(lambda: list(target_of(target).instruction_sets), [], f"board {row.id}")
 
 

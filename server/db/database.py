@@ -153,9 +153,15 @@ def alembic_config(connection: Connection) -> Config:
 
 
 def _configure_sqlite(connection: Any, _: Any) -> None:
+    connection.text_factory = _text
     connection.isolation_level = None  # we say BEGIN ourselves, see _begin_sqlite
     for pragma in ("busy_timeout=30000", "journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}")
+
+
+def _text(raw: bytes) -> str:
+    """What is no UTF-8 fails no query."""
+    return raw.decode(errors="replace")
 
 
 def _configure_postgresql(connection: Any, _: Any) -> None:

@@ -6,17 +6,13 @@ import hashlib
 import json
 import time
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from sqlalchemy import (
     JSON,
-    BigInteger,
-    Float,
     ForeignKey,
     Index,
     MetaData,
-    String,
-    Text,
     UniqueConstraint,
     false,
     text,
@@ -25,8 +21,12 @@ from sqlalchemy import (
 from sqlalchemy.engine.interfaces import ExecutionContext
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
+from kernels.numerics import Numerics
+from kernels.workload.base import KINDS
 from server import lengths
-from server.db.columns import Key, RowId, Utc
+from server.db.columns import Flag, Key, Moment, Real, RowId, Threads, Time, Utc, Whole, Word
+from tuner.states import JobState, TaskState
+from worker.fleet.book import Purpose
 
 STRATEGY_LENGTH = 32
 """Characters of a strategy's name at most."""
@@ -51,6 +51,7 @@ _IS_LATE = text("state = 'queued' AND deadline IS NOT NULL")
 class Base(DeclarativeBase):
     """Root of the tables; constraints have names so that migrations can speak of them."""
 
+    type_annotation_map: ClassVar = {int: Whole(0), bool: Flag()}
     metadata = MetaData(
         naming_convention={
             "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -65,14 +66,14 @@ class ModelRow(Base):
     """An uploaded model; its file is named by the same hash."""
 
     __tablename__ = "models"
-    hash: Mapped[str] = mapped_column(String(64), primary_key=True)
-    name: Mapped[str] = mapped_column(String(200))
-    size: Mapped[int] = mapped_column(BigInteger)
+    hash: Mapped[str] = mapped_column(Word(64), primary_key=True)
+    name: Mapped[str] = mapped_column(Word(200))
+    size: Mapped[int] = mapped_column(Whole(0, big=True))
     shapes: Mapped[dict[str, list[int]] | list[dict[str, list[int]]] | None] = mapped_column(
         JSON(none_as_null=True)
     )
     extraction: Mapped[dict[str, Any]] = mapped_column(JSON)
-    created: Mapped[datetime] = mapped_column(Utc, default=now)
+    created: Mapped[datetime] = mapped_column(Utc(), default=now)
 
 
 class WorkloadRow(Base):
@@ -80,9 +81,9 @@ class WorkloadRow(Base):
 
     __tablename__ = "workloads"
     key: Mapped[str] = mapped_column(Key, primary_key=True)
-    kind: Mapped[str] = mapped_column(String(32))
+    kind: Mapped[str] = mapped_column(Word(32, "gemm", tuple(KINDS)))
     document: Mapped[dict[str, Any]] = mapped_column(JSON)
-    flops: Mapped[int] = mapped_column(BigInteger)
+    flops: Mapped[int] = mapped_column(Whole(0, big=True))
 
 
 class TargetRow(Base):
@@ -90,7 +91,7 @@ class TargetRow(Base):
 
     __tablename__ = "targets"
     key: Mapped[str] = mapped_column(Key, primary_key=True)
-    name: Mapped[str] = mapped_column(String(200))
+    name: Mapped[str] = mapped_column(Word(200))
     document: Mapped[dict[str, Any]] = mapped_column(JSON)
 
 
@@ -99,10 +100,10 @@ class PeakRow(Base):
 
     __tablename__ = "peaks"
     target_key: Mapped[str] = mapped_column(ForeignKey("targets.key"), primary_key=True)
-    threads: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    clock: Mapped[str] = mapped_column(String(100), primary_key=True)
-    gflops: Mapped[float] = mapped_column(Float(53))
-    board: Mapped[str] = mapped_column(String(100), default="", server_default="")
+    threads: Mapped[int] = mapped_column(Threads, primary_key=True, autoincrement=False)
+    clock: Mapped[str] = mapped_column(Word(100), primary_key=True)
+    gflops: Mapped[float] = mapped_column(Real(0.0))
+    board: Mapped[str] = mapped_column(Word(100), default="", server_default="")
     """Who said so; empty where that was not kept."""
 
 
@@ -111,11 +112,11 @@ class BandwidthRow(Base):
 
     __tablename__ = "bandwidths"
     target_key: Mapped[str] = mapped_column(ForeignKey("targets.key"), primary_key=True)
-    threads: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    clock: Mapped[str] = mapped_column(String(100), primary_key=True)
-    gbs: Mapped[float] = mapped_column(Float(53))
+    threads: Mapped[int] = mapped_column(Threads, primary_key=True, autoincrement=False)
+    clock: Mapped[str] = mapped_column(Word(100), primary_key=True)
+    gbs: Mapped[float] = mapped_column(Real(0.0))
     """Billions of bytes a second."""
-    board: Mapped[str] = mapped_column(String(100), default="", server_default="")
+    board: Mapped[str] = mapped_column(Word(100), default="", server_default="")
     """As of a peak."""
 
 
@@ -124,11 +125,11 @@ class RelayoutRow(Base):
 
     __tablename__ = "relayouts"
     target_key: Mapped[str] = mapped_column(ForeignKey("targets.key"), primary_key=True)
-    threads: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    clock: Mapped[str] = mapped_column(String(100), primary_key=True)
+    threads: Mapped[int] = mapped_column(Threads, primary_key=True, autoincrement=False)
+    clock: Mapped[str] = mapped_column(Word(100), primary_key=True)
     document: Mapped[dict[str, list[list[float]]]] = mapped_column(JSON)
     """By pair of layouts, ``nchw>nhwc``: [elements, seconds] each."""
-    board: Mapped[str] = mapped_column(String(100), default="", server_default="")
+    board: Mapped[str] = mapped_column(Word(100), default="", server_default="")
     """As of a peak."""
 
 
@@ -138,12 +139,12 @@ class BaselineRow(Base):
     __tablename__ = "baselines"
     workload_key: Mapped[str] = mapped_column(ForeignKey("workloads.key"), primary_key=True)
     target_key: Mapped[str] = mapped_column(ForeignKey("targets.key"), primary_key=True)
-    clock: Mapped[str] = mapped_column(String(100), primary_key=True)
-    threads: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    library: Mapped[str] = mapped_column(String(64), primary_key=True)
-    version: Mapped[str] = mapped_column(String(64))
-    seconds: Mapped[float] = mapped_column(Float(53))
-    measured: Mapped[datetime] = mapped_column(Utc, default=now)
+    clock: Mapped[str] = mapped_column(Word(100), primary_key=True)
+    threads: Mapped[int] = mapped_column(Threads, primary_key=True, autoincrement=False)
+    library: Mapped[str] = mapped_column(Word(64), primary_key=True)
+    version: Mapped[str] = mapped_column(Word(64))
+    seconds: Mapped[float] = mapped_column(Real(0.0))
+    measured: Mapped[datetime] = mapped_column(Utc(), default=now)
 
 
 def wants_of(target_key: str, threads: int, clock: str, tags: list[str]) -> str:
@@ -170,13 +171,13 @@ class JobRow(Base):
     model_hash: Mapped[str | None] = mapped_column(ForeignKey("models.hash"))
     workload_key: Mapped[str | None] = mapped_column(ForeignKey("workloads.key"))
     target_key: Mapped[str] = mapped_column(ForeignKey("targets.key"))
-    threads: Mapped[int]
-    clock: Mapped[str] = mapped_column(String(100))
-    strategy: Mapped[str] = mapped_column(String(STRATEGY_LENGTH))
-    seed: Mapped[int] = mapped_column(BigInteger)
-    numerics: Mapped[str] = mapped_column(String(16), server_default="relaxed")
-    budget_trials: Mapped[int | None]
-    budget_seconds: Mapped[float | None] = mapped_column(Float(53))
+    threads: Mapped[int] = mapped_column(Threads)
+    clock: Mapped[str] = mapped_column(Word(100))
+    strategy: Mapped[str] = mapped_column(Word(STRATEGY_LENGTH))
+    seed: Mapped[int] = mapped_column(Whole(0, big=True))
+    numerics: Mapped[str] = mapped_column(Word(16, "relaxed", tuple(Numerics)), server_default="relaxed")
+    budget_trials: Mapped[int | None] = mapped_column(Whole())
+    budget_seconds: Mapped[float | None] = mapped_column(Real())
     shapes: Mapped[dict[str, list[int]] | list[dict[str, list[int]]] | None] = mapped_column(
         JSON(none_as_null=True)
     )
@@ -184,23 +185,23 @@ class JobRow(Base):
     tags: Mapped[list[str]] = mapped_column(JSON, default=list, server_default="[]")
     wants: Mapped[str] = mapped_column(Key, default=_wants, server_default="")
     """The hash of what decides which boards will do: target, threads, clock and tags."""
-    name: Mapped[str] = mapped_column(String(lengths.NAME), default="", server_default="")
-    submitter: Mapped[str] = mapped_column(String(lengths.NAME), default="", server_default="")
-    version: Mapped[str] = mapped_column(String(64), default="", server_default="")
+    name: Mapped[str] = mapped_column(Word(lengths.NAME), default="", server_default="")
+    submitter: Mapped[str] = mapped_column(Word(lengths.NAME), default="", server_default="")
+    version: Mapped[str] = mapped_column(Word(64), default="", server_default="")
     """Of Tilefleet, when it was last queued; empty where that was not kept."""
-    state: Mapped[str] = mapped_column(String(16))
-    message: Mapped[str] = mapped_column(Text, default="")
-    owner: Mapped[str | None] = mapped_column(String(200))
-    beat: Mapped[datetime | None] = mapped_column(Utc)
-    created: Mapped[datetime] = mapped_column(Utc, default=now)
-    started: Mapped[datetime | None] = mapped_column(Utc)
-    finished: Mapped[datetime | None] = mapped_column(Utc)
-    deadline: Mapped[datetime | None] = mapped_column(Utc)
-    elapsed_s: Mapped[float] = mapped_column(Float(53), default=0.0)
+    state: Mapped[str] = mapped_column(Word(16, "failed", tuple(JobState)))
+    message: Mapped[str] = mapped_column(Word(), default="")
+    owner: Mapped[str | None] = mapped_column(Word(200, None))
+    beat: Mapped[datetime | None] = mapped_column(Utc(None))
+    created: Mapped[datetime] = mapped_column(Utc(), default=now)
+    started: Mapped[datetime | None] = mapped_column(Utc(None))
+    finished: Mapped[datetime | None] = mapped_column(Utc(None))
+    deadline: Mapped[datetime | None] = mapped_column(Utc(None))
+    elapsed_s: Mapped[float] = mapped_column(Real(0.0), default=0.0)
     """Running time over all runs of the job: while it runs, as of the last trial saved."""
     delivery: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     """What came of building its model at the end (``tuner.backend.check.Delivery``)."""
-    delivered_by: Mapped[str] = mapped_column(String(100), default="", server_default="")
+    delivered_by: Mapped[str] = mapped_column(Word(100), default="", server_default="")
     """The board that said so; empty where that was not kept."""
 
 
@@ -221,15 +222,15 @@ class LabelRow(Base):
     __tablename__ = "job_labels"
     __table_args__ = (Index(None, "label"),)
     job_id: Mapped[int] = mapped_column(ForeignKey("jobs.id"), primary_key=True, autoincrement=False)
-    label: Mapped[str] = mapped_column(String(lengths.LABEL), primary_key=True)
+    label: Mapped[str] = mapped_column(Word(lengths.LABEL), primary_key=True)
 
 
 class DeletedJobRow(Base):
     """A job that was deleted: its id is never given again, which leases and logs may still speak of."""
 
     __tablename__ = "deleted_jobs"
-    id: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
-    deleted: Mapped[datetime] = mapped_column(Utc, default=now)
+    id: Mapped[int] = mapped_column(Whole(0, big=True), primary_key=True, autoincrement=False)
+    deleted: Mapped[datetime] = mapped_column(Utc(), default=now)
 
 
 class TaskRow(Base):
@@ -241,7 +242,7 @@ class TaskRow(Base):
     job_id: Mapped[int] = mapped_column(ForeignKey("jobs.id"))
     workload_key: Mapped[str] = mapped_column(ForeignKey("workloads.key"))
     weight: Mapped[int]
-    state: Mapped[str] = mapped_column(String(16), default="waiting")
+    state: Mapped[str] = mapped_column(Word(16, "waiting", tuple(TaskState)), default="waiting")
     trials: Mapped[int] = mapped_column(default=0)
     failed: Mapped[int] = mapped_column(default=0)
     reused: Mapped[int] = mapped_column(default=0)
@@ -306,24 +307,24 @@ class RecordRow(Base):
     id: Mapped[int] = mapped_column(RowId, primary_key=True)
     workload_key: Mapped[str] = mapped_column(ForeignKey("workloads.key"))
     target_key: Mapped[str] = mapped_column(ForeignKey("targets.key"))
-    clock: Mapped[str] = mapped_column(String(100))
-    threads: Mapped[int]
+    clock: Mapped[str] = mapped_column(Word(100))
+    threads: Mapped[int] = mapped_column(Threads)
     config_key: Mapped[str] = mapped_column(Key)
-    kernel: Mapped[str] = mapped_column(String(64))
+    kernel: Mapped[str] = mapped_column(Word(64))
     kernel_version: Mapped[int]
     disturbed: Mapped[bool] = mapped_column(server_default=false())
     imported: Mapped[bool] = mapped_column(server_default=false())
     """Whether it came in a log, and was not measured here since."""
-    ranking_s: Mapped[float | None] = mapped_column(Float(53))
-    rate: Mapped[float | None] = mapped_column(Float(53))
+    ranking_s: Mapped[float | None] = mapped_column(Time)
+    rate: Mapped[float | None] = mapped_column(Real())
     """Operations a second by ``ranking_s``."""
-    error: Mapped[str | None] = mapped_column(String(32))
+    error: Mapped[str | None] = mapped_column(Word(32, None))
     exact: Mapped[bool] = mapped_column(server_default=false())
-    layouts: Mapped[str] = mapped_column(String(64), server_default="nchw")
-    board: Mapped[str] = mapped_column(String(200), server_default="")
+    layouts: Mapped[str] = mapped_column(Word(64), server_default="nchw")
+    board: Mapped[str] = mapped_column(Word(200), server_default="")
     placed: Mapped[bool] = mapped_column(server_default=false())
     """Whether it has a place among others, which is the cost of one of them."""
-    minute: Mapped[int | None] = mapped_column(default=this_minute)
+    minute: Mapped[int | None] = mapped_column(Whole(), default=this_minute)
     """When it was first stored, in minutes since the epoch; None where that was not kept."""
     document: Mapped[dict[str, Any]] = mapped_column(JSON)
 
@@ -353,33 +354,33 @@ class BoardRow(Base):
     """A board: its facts as its worker tells them, its standing, and what it was used for in all."""
 
     __tablename__ = "boards"
-    id: Mapped[str] = mapped_column(String(100), primary_key=True)
+    id: Mapped[str] = mapped_column(Word(100), primary_key=True)
     target_key: Mapped[str] = mapped_column(ForeignKey("targets.key"))
-    clock: Mapped[str] = mapped_column(String(100))
-    threads: Mapped[int]
+    clock: Mapped[str] = mapped_column(Word(100))
+    threads: Mapped[int] = mapped_column(Threads)
     tags: Mapped[list[str]] = mapped_column(JSON)
-    kind: Mapped[str] = mapped_column(String(100), default="", server_default="")
+    kind: Mapped[str] = mapped_column(Word(100), default="", server_default="")
     """What the fleet file calls its kind, and ``place`` its address in words; empty where it does not say."""
-    place: Mapped[str] = mapped_column(String(300), default="", server_default="")
-    health: Mapped[str] = mapped_column(String(16))
-    reason: Mapped[str] = mapped_column(Text)
+    place: Mapped[str] = mapped_column(Word(300), default="", server_default="")
+    health: Mapped[str] = mapped_column(Word(16))
+    reason: Mapped[str] = mapped_column(Word())
     failures: Mapped[int] = mapped_column(default=0)
     draining: Mapped[bool] = mapped_column(default=False)
-    reference_s: Mapped[float | None] = mapped_column(Float(53))
+    reference_s: Mapped[float | None] = mapped_column(Time)
     """The reference kernel's best passed time by the present clock and code."""
-    reference_artifact: Mapped[str] = mapped_column(String(100), default="")
+    reference_artifact: Mapped[str] = mapped_column(Word(100), default="")
     last_check: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
-    checked: Mapped[datetime | None] = mapped_column(Utc)
+    checked: Mapped[datetime | None] = mapped_column(Utc(None))
     trials: Mapped[int] = mapped_column(default=0)
-    busy_s: Mapped[float] = mapped_column(Float(53), default=0.0)
-    timed_s: Mapped[float] = mapped_column(Float(53), default=0.0)
+    busy_s: Mapped[float] = mapped_column(Real(0.0), default=0.0)
+    timed_s: Mapped[float] = mapped_column(Real(0.0), default=0.0)
     leases: Mapped[int] = mapped_column(default=0)
     """How many ended well."""
     faults: Mapped[int] = mapped_column(default=0)
     """How often it failed a lease or a health check."""
-    enlisted: Mapped[datetime] = mapped_column(Utc, default=now)
-    last_seen: Mapped[datetime | None] = mapped_column(Utc)
-    disbelieved: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
+    enlisted: Mapped[datetime] = mapped_column(Utc(), default=now)
+    last_seen: Mapped[datetime | None] = mapped_column(Utc(None))
+    disbelieved: Mapped[int] = mapped_column(Whole(0, big=True), default=0, server_default="0")
     """Its last lease, by token, when its word was last taken back: nothing of this one or of those before it
     is stored any more."""
 
@@ -402,16 +403,16 @@ class LeaseRow(Base):
     )
     token: Mapped[int] = mapped_column(RowId, primary_key=True)
     board: Mapped[str] = mapped_column(ForeignKey("boards.id"))
-    holder: Mapped[str] = mapped_column(String(200))
-    purpose: Mapped[str] = mapped_column(String(16))
-    job: Mapped[int | None] = mapped_column(BigInteger)
-    state: Mapped[str] = mapped_column(String(16))
-    started: Mapped[float] = mapped_column(Float(53))
-    expires: Mapped[float] = mapped_column(Float(53))
-    ended: Mapped[float | None] = mapped_column(Float(53))
+    holder: Mapped[str] = mapped_column(Word(200))
+    purpose: Mapped[str] = mapped_column(Word(16, "check", tuple(Purpose)))
+    job: Mapped[int | None] = mapped_column(Whole(big=True))
+    state: Mapped[str] = mapped_column(Word(16))
+    started: Mapped[float] = mapped_column(Moment)
+    expires: Mapped[float] = mapped_column(Moment)
+    ended: Mapped[float | None] = mapped_column(Real(most=Moment.most))
     trials: Mapped[int] = mapped_column(default=0)
-    busy_s: Mapped[float] = mapped_column(Float(53), default=0.0)
-    timed_s: Mapped[float] = mapped_column(Float(53), default=0.0)
+    busy_s: Mapped[float] = mapped_column(Real(0.0), default=0.0)
+    timed_s: Mapped[float] = mapped_column(Real(0.0), default=0.0)
 
 
 class BoardDayRow(Base):
@@ -420,13 +421,13 @@ class BoardDayRow(Base):
 
     __tablename__ = "board_days"
     board: Mapped[str] = mapped_column(ForeignKey("boards.id"), primary_key=True)
-    day: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    day: Mapped[int] = mapped_column(Whole(0, 0, 2**21), primary_key=True, autoincrement=False)
     leases: Mapped[int] = mapped_column(default=0)
-    leased_s: Mapped[float] = mapped_column(Float(53), default=0.0)
-    timed_s: Mapped[float] = mapped_column(Float(53), default=0.0)
+    leased_s: Mapped[float] = mapped_column(Real(0.0), default=0.0)
+    timed_s: Mapped[float] = mapped_column(Real(0.0), default=0.0)
     trials: Mapped[int] = mapped_column(default=0)
-    watched_s: Mapped[float] = mapped_column(Float(53), default=0.0, server_default="0")
-    in_service_s: Mapped[float] = mapped_column(Float(53), default=0.0, server_default="0")
+    watched_s: Mapped[float] = mapped_column(Real(0.0), default=0.0, server_default="0")
+    in_service_s: Mapped[float] = mapped_column(Real(0.0), default=0.0, server_default="0")
 
 
 class BoardEventRow(Base):
@@ -436,6 +437,6 @@ class BoardEventRow(Base):
     __table_args__ = (Index(None, "board", "id"), Index(None, "at"))
     id: Mapped[int] = mapped_column(RowId, primary_key=True)
     board: Mapped[str] = mapped_column(ForeignKey("boards.id"))
-    at: Mapped[datetime] = mapped_column(Utc, default=now)
-    kind: Mapped[str] = mapped_column(String(32))
+    at: Mapped[datetime] = mapped_column(Utc(), default=now)
+    kind: Mapped[str] = mapped_column(Word(32))
     detail: Mapped[dict[str, Any]] = mapped_column(JSON)

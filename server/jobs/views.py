@@ -130,7 +130,7 @@ def _show(row: JobRow, live: Live | None, related: _Related, waiting: Waiting | 
         model=row.model_hash,
         model_name=related.models.get(row.model_hash or ""),
         workload=fitting(workload, dict[str, Any] | None, None, f"the workload of {of}"),
-        target=related.targets[row.target_key],
+        target=related.targets.get(row.target_key, UNREADABLE),
         threads=row.threads,
         clock=row.clock,
         strategy=row.strategy,

@@ -16,7 +16,7 @@ from server.records.bests import batches, choose_anew, lock_tasks
 def forget_imported(session: Session) -> int:
     """Delete all records that came in logs and were not measured here since; how many these were."""
     ids = session.execute(select(RecordRow.id).where(RecordRow.imported)).scalars().all()
-    return _delete(session, ids)
+    return delete_all(session, ids)
 
 
 def forget(session: Session, record: int) -> None:
@@ -31,10 +31,10 @@ def forget(session: Session, record: int) -> None:
             f"record {record} is sound and was measured here; "
             "POST /api/v1/boards/{id}/withdraw takes back what a board should not have said",
         )
-    _delete(session, [record])
+    delete_all(session, [record])
 
 
-def _delete(session: Session, ids: Iterable[int]) -> int:
+def delete_all(session: Session, ids: Iterable[int]) -> int:
     """Delete records with their places in jobs."""
     count = 0
     for batch in batches(list(ids)):

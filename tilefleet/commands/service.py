@@ -15,6 +15,7 @@ import typer
 from tilefleet.commands.common import Json, Url, connect, console, print_json, working
 from tilefleet.detached import UP
 from tilefleet.detached import start as start_detached
+from tilefleet.errors import TilefleetError
 from tilefleet.home import DEFAULT_PORT, home
 from worker.fleet.drivers.sim_models import SIM_MODELS
 
@@ -100,6 +101,30 @@ def doctor(as_json: Json = False) -> None:
         print_json(findings)
     if not ok:
         raise typer.Exit(1)
+
+
+def mend(as_json: Json = False) -> None:
+    """Put right what somebody wrote into the database by hand and cannot be: make a backup before."""
+    from server.db.database import Database, DatabaseError
+    from server.mending import mend as put_right
+    from tilefleet.configuration import read_settings
+
+    db = Database(read_settings().database)
+    try:
+        with working("reading every row"):
+            db.upgrade()
+            done = put_right(db)
+    except DatabaseError as error:
+        raise TilefleetError(str(error)) from None
+    finally:
+        db.close()
+    if as_json:
+        print_json(done)
+        return
+    for what, count in sorted(done.items()):
+        typer.echo(f"{count} {what}")
+    if not done:
+        typer.echo("nothing was wrong")
 
 
 def bench(
