@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import Any
 
-from sqlalchemy import CTE, ColumnElement, Select, bindparam, func, join, select, true
+from sqlalchemy import CTE, BindParameter, ColumnElement, Select, bindparam, func, join, select, true
 from sqlalchemy.orm import Session, aliased
 
 from server.db.tables import RecordRow, TargetRow, WorkloadRow
@@ -20,7 +20,8 @@ RANK = (RecordRow.imported, RecordRow.disturbed, RecordRow.ranking_s, RecordRow.
 
 
 # Statements are made once: to make one takes longer than to ask by it.
-_TARGETS, _WORKLOADS = bindparam("targets", expanding=True), bindparam("workloads", expanding=True)
+_TARGETS: BindParameter[Any] = bindparam("targets", expanding=True)
+_WORKLOADS: BindParameter[Any] = bindparam("workloads", expanding=True)
 
 
 def workloads(

@@ -217,8 +217,8 @@ def log(
         with db.read() as session:
             keys = groups.workloads(session, target_keys or [], None, last, _WORKLOADS)
             if select_ == "best":
-                found = groups.best_ids(session, keys, target_keys or [], _usable(numerics))
-                ids = [each for _, each in found]
+                firsts = groups.best_ids(session, keys, target_keys or [], _usable(numerics))
+                ids = [each for _, each in firsts]
             else:
                 ids = _top_ids(session, k, among, RecordRow.workload_key.in_(keys))
             found = _of_ids(session, ids)
