@@ -333,6 +333,7 @@ WINDOWS = {
     "greatest": one("MaxPool", kernel_shape=[4]),
     "all averaged": one("GlobalAveragePool"),
     "greatest of all": one("GlobalMaxPool"),
+    "reflected": one("Pad", "pads", mode="reflect"),
 }
 
 

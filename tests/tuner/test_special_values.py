@@ -11,6 +11,7 @@ from tvm import relax
 from kernels.numerics import Numerics
 from tuner.backend.apply import build_model
 from tuner.backend.comparison import run
+from tuner.runtimes.engines import onnx_session
 from worker.measure.host import host_target
 
 NAN, INF = np.nan, np.inf
@@ -263,3 +264,30 @@ def test_a_sample_far_outside_is_what_lies_there(tmp_path, padding):
     assert np.isfinite(found).all()
     corners = [image[0, 0, -1, -1], image[0, 0, 0, -1]] if padding == "border" else [0, 0]
     np.testing.assert_allclose(found[[0, 2]], corners, atol=1e-6)
+
+
+SLOPES = [
+    ("LeakyRelu", "alpha", (0.0, INF, NAN)),
+    ("Elu", "alpha", (-INF, NAN)),
+    ("Selu", "alpha", (INF, NAN)),
+    ("Selu", "gamma", (0.0,)),
+    ("Celu", "alpha", (-1.0, 1e-40)),
+    ("HardSigmoid", "alpha", (0.0,)),
+    ("Shrink", "lambd", (-INF, -1.0)),
+]
+
+
+def test_activations_by_0_and_by_no_number_are_as_they_are_defined(tmp_path):
+    x = np.array([[0.0, 1, -1, 3, -3, 1e-40, -1e-40, 3e38, -3e38, INF, -INF, NAN]], np.float32)
+    nodes = [
+        (op, "x", f"y{at}_{number}", {name: value})
+        for at, (op, name, values) in enumerate(SLOPES)
+        for number, value in enumerate(values)
+    ]
+    nodes += [("PRelu", f"x s{at}", f"p{at}", {}) for at in range(3)]
+    slopes = {f"s{at}": np.float32([[value]]) for at, value in enumerate((INF, -INF, NAN))}
+    nodes.append(("Concat", " ".join(each[2] for each in nodes), "y", {"axis": 0}))
+    result = computed(tmp_path, nodes, x, slopes, Numerics.EXACT)
+    session = onnx_session((tmp_path / "model.onnx").read_bytes(), 1, optimised=False)
+    (right,) = session.run(None, {"x": x})
+    np.testing.assert_allclose(result, right, 1e-5, 1e-6)

@@ -22,6 +22,7 @@ from tuner.frontend.onnx_check import MAX_TENSOR_BYTES, ModelError, check_size, 
 from tuner.frontend.own_nodes import LOOP, OPERATOR, PRODUCT, TREES
 from tuner.frontend.results import name_of
 from tuner.frontend.same import pad_transposed
+from tuner.frontend.single import gather_of_one
 from tuner.frontend.unread import needed
 
 Array = npt.NDArray[Any]
@@ -200,6 +201,7 @@ def folded(
         if opset < axes.ALLOWED:
             axes.count_axes(nodes, ranks)
         pad_transposed(nodes, constants, shapes)
+        gather_of_one(nodes, constants, shapes)
         round_down(nodes, constants, opset, shapes)
         tensors = _infer(model, nodes, constants)
         nodes, budget, progress = _fold(nodes, constants, tensors, opset, budget)

@@ -37,6 +37,8 @@ UNARY = [
     case("HardSigmoid", X, alpha=0.3, beta=0.4), case("Selu", X, alpha=2.0, gamma=0.5),
     case("ThresholdedRelu", X, alpha=0.3), case("Shrink", X, lambd=0.7, bias=0.2),
     case("Shrink", SMALL, lambd=2.0, bias=0.0),
+    *(case("Shrink", np.arange(9).astype(kind), lambd=2.0, bias=bias)
+        for kind in (np.uint8, np.int8, np.uint64) for bias in (0.0, 2.6, -1.0)),
     *(case(op, DOUBLE) for op in ("Abs", "Exp", "Floor", "Sigmoid", "Tanh", "Erf", "Softplus", "Relu",
         "LeakyRelu", "HardSigmoid")),
     *(case(op, DOUBLE, refused=True) for op in ("Selu", "Elu")),

@@ -66,6 +66,8 @@ PADS = [
     case("Pad", X, const(0, 1, 2, 0, 0, 1), scalar(1.5)), case("Pad", X, const(0, -1, 2, 0, 0, -1)),
     case("Pad", X, const(1, 2), scalar(9), const(2)),
     case("Pad", X, const(1, 2), None, const(-1), mode="reflect"),
+    *(case("Pad", np.ones((2, 3), np.float32), const(*pads), mode="reflect", refused=True)
+        for pads in ((0, 3, 0, 0), (0, 7, 0, 7), (0, -1, 0, 2))),
     case("Pad", LONG, const(0, 1, 2, 0, 0, 1), scalar(2**40, np.int64)),
     case("Pad", LONG, const(0, 1, 2, 0, 0, 1)), case("Pad", X, opset=2, pads=[0, 1, 2, 0, 0, 1], value=2.5),
     case("Pad", X, opset=2, pads=[0, 1, 2, 0, 0, 1], mode="edge"),
@@ -89,6 +91,7 @@ INDEXED = [
     case("GatherElements", X, integers(1, 3, 4, low=-2, high=2)),
     case("GatherElements", X, integers(2, 2, 3, low=0, high=4), axis=-1), case("GatherND", X, const(1, 2)),
     case("GatherND", X, integers(5, 2, low=-2, high=2)),
+    case("GatherND", X, const(1, -1, 2)), case("GatherND", X, np.array([1, -1, 2])),
     case("GatherND", LONG, integers(2, 1, low=-3, high=3), batch_dims=1),
     case("GatherND", X, Constant(np.array([[0, 1, 2], [1, -1, -1]]))),
     case("GatherND", X, Constant(np.array([[[0, 1]], [[1, 2]]])), batch_dims=0),

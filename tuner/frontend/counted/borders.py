@@ -6,6 +6,7 @@ import numpy as np
 from onnx import NodeProto
 
 from tuner.frontend.counted.derived import derived, wanted
+from tuner.frontend.counted.lacking import enough
 from tuner.frontend.counted.moves import greatest
 from tuner.frontend.counted.places import above_zero, within
 from tuner.frontend.counted.sizes import advise, sizes_of
@@ -51,6 +52,10 @@ def pad(state: State, node: NodeProto) -> Axes:
             name = state.masked(name, fill, [*moved])
         state.like(node, {0: name})
         return found
+    if mode == "reflect":
+        name = enough(
+            state, name, {axis: max(*ends, 0) + 1 for axis, ends in moved.items() if max(ends) > 0}, 0
+        )
     for axis, (before, _) in moved.items():
         name = _reach(state, name, axis, counted[axis], before, found[axis], mode)
         state.axes[name] = dict(found)
