@@ -37,7 +37,7 @@ def mend(db: Database) -> Counter[str]:
         for table, key, wrong in found:
             done += (_record if table.name == _RECORDS else _row)(session, table, key, wrong)
         while db.sqlite and (orphans := session.execute(text("pragma foreign_key_check")).all()):
-            for table_name, row, _, _ in orphans:
+            for table_name, row in {(each[0], each[1]) for each in orphans}:
                 session.execute(text(f'delete from "{table_name}" where rowid = :row'), {"row": row})
                 done[f"rows of {table_name} deleted"] += 1
     return done

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -165,9 +166,26 @@ def _text(raw: bytes) -> str:
 
 
 def _configure_postgresql(connection: Any, _: Any) -> None:
+    connection.adapters.register_loader("timestamptz", _time_loader())
     # To compile a query takes seconds where it is thought to be long, and to run it milliseconds.
     connection.execute("SET jit = off")
     connection.commit()
+
+
+@cache
+def _time_loader() -> Any:
+    """Reads times; what Python has none for (infinity, the year 20000) stays a text, which is no time."""
+    from psycopg import DataError
+    from psycopg.types.datetime import TimestamptzLoader
+
+    class Loader(TimestamptzLoader):
+        def load(self, data: Any) -> Any:
+            try:
+                return super().load(data)
+            except DataError:
+                return bytes(data).decode()
+
+    return Loader
 
 
 def _begin_sqlite(connection: Connection) -> None:

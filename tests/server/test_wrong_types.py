@@ -15,7 +15,7 @@ from test_damaged_columns import job_of, paths
 from test_records import import_
 
 from kernels.workload.base import Gemm, to_json
-from server.db.columns import Sound
+from server.db.columns import Real, Sound, Utc, Whole, Word
 from server.db.database import Database
 from server.db.tables import Base
 from server.mending import mend
@@ -49,9 +49,8 @@ def damage(db: Database, table: Table, wrong: str, *, references: bool = True) -
         connection.execute(f"update {table} set {values} where rowid = (select min(rowid) from {table})")
 
 
-# PostgreSQL takes nothing in a column but what is of its type.
-@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-def test_no_wrong_type_takes_an_answer_with_it(client: TestClient, db: Database, engine: FakeEngine) -> None:
+def everything(client: TestClient, engine: FakeEngine) -> list[str]:
+    """What there is to GET of two jobs that ended."""
     check = Check(1e-4, {"y": 1e-6}, {"y": 1e-4}, "onnxruntime", where="board host")
     engine.delivery = Delivery(check, seconds=1e-3)
     model = client.post("/api/v1/models", content=conv_model()).json()["hash"]
@@ -62,6 +61,13 @@ def test_no_wrong_type_takes_an_answer_with_it(client: TestClient, db: Database,
     asked = paths(client, job_id=str(jobs[0]), key=workload.key, workload=workload.key, **names)
     asked += [f"/api/v1/records?sort={by}" for by in ("newest", "fastest", "highest_rate")]
     asked += ["/metrics", "/api/v1/jobs?sort=finished", "/api/v1/jobs?search=x", "/api/v1/boards/report"]
+    return asked
+
+
+# PostgreSQL takes nothing in a column but what is of its type.
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_no_wrong_type_takes_an_answer_with_it(client: TestClient, db: Database, engine: FakeEngine) -> None:
+    asked = everything(client, engine)
     client._transport.raise_server_exceptions = False
     tables = [table for table in Base.metadata.sorted_tables if columns(table)]
     refused = []
@@ -100,3 +106,42 @@ def failures(
         for path, answer in answers.items()
         if answer.status_code not in (200, 404)
     ]
+
+
+WRONG_OF = {
+    Utc: ("infinity", "20000-01-01"),
+    Real: ("NaN", "-Infinity"),
+    Word: ("zzz", "x"),
+    Whole: (-7, 2**31 - 1),
+}
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_what_no_column_means_takes_no_answer_with_it(
+    client: TestClient, db: Database, engine: FakeEngine
+) -> None:
+    asked = everything(client, engine)
+    client._transport.raise_server_exceptions = False
+    tables = [table for table in Base.metadata.sorted_tables if columns(table)]
+    for at in (0, 1):
+        for table in tables[at::2]:
+            named = {
+                each.name: WRONG_OF[type(each.type)][at]
+                for each in columns(table)
+                if type(each.type) in WRONG_OF and not each.foreign_keys
+                if not isinstance(each.type, Word) or each.type.among
+            }
+            if named:
+                values = ", ".join(f"{name} = :{name}" for name in named)
+                with db.write() as session:
+                    session.execute(text(f"update {table} set {values}"), named)
+        answers = {path: client.get(path) for path in asked}
+        refused = [
+            (path, answer.text[:300])
+            for path, answer in answers.items()
+            if answer.status_code not in (200, 404)
+        ]
+        assert refused == [], "\n".join(map(str, refused))
+    mend(db)
+    assert mend(db) == {}
+    assert [path for path in asked if client.get(path).status_code != 200] == []
