@@ -2,7 +2,7 @@
 
 Each cycle, finished instructions leave the window in their order, as many more enter it as the front end is
 wide, and those that have their sources start, the oldest first, each in the pipe that is free first. It
-shares no code with the clock (``worker/simclock/loops.c``), which takes the largest of three bounds, so that
+shares no code with the clock (``worker/simclock/dispatch.c``), which goes instruction by instruction, so that
 one can check the other.
 """
 
@@ -35,13 +35,16 @@ _PIPES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 """Each group of pipes by its members. Arm's software optimization guides have them (section 2)."""
 _PIECES = ("A72",)
 """Cores whose width is of pieces of 64 bits of what is written."""
+_QUEUES = {"A72": 8}
+"""How many wait for each pipe, where it is known."""
 _TURNS = 8
 
 
 @dataclass(frozen=True)
 class Cost:
     """The cost of an instruction: the pipes that it can run in, how many cycles it occupies one, its latency,
-    its latency to an accumulator of its family (0: no earlier), and its part of the front end's width."""
+    its latency to an accumulator of its family (0: no earlier), its part of the front end's width, and
+    whether it has a half of that in each of its pipes."""
 
     pipes: tuple[str, ...]
     keeps: float
@@ -49,6 +52,22 @@ class Cost:
     early: float = 0.0
     family: int = 0
     slots: int = 1
+    halves: bool = False
+
+    def places(self, pipe: str) -> tuple[str, ...]:
+        """The pipes that it takes when it runs in ``pipe``."""
+        return self.pipes if self.halves else (pipe,)
+
+    @property
+    def each(self) -> float:
+        """The cycles that it occupies one of these."""
+        return self.keeps / len(self.pipes) if self.halves else self.keeps
+
+    @property
+    def waits(self) -> int:
+        """Its places in the queue of each: one a cycle, and no more than it has pieces."""
+        pieces_there = self.slots // len(self.pipes) if self.halves else self.slots
+        return max(1, min(math.ceil(self.each), pieces_there))
 
 
 @dataclass(frozen=True)
@@ -91,7 +110,8 @@ def costs(core: str) -> Mapping[str, Cost]:
         group, keeps = rates[text]
         if math.isclose(slots * len(group) / keeps, CORES[core.lower()].width):
             keeps = 1.0  # the front end limits it, not the pipes
-        made[text] = Cost(group, keeps, latencies[text], soon, kind, slots)
+        halves = core in _PIECES and len(group) > 1 and keeps > 1
+        made[text] = Cost(group, keeps, latencies[text], soon, kind, slots, halves)
     return made
 
 
@@ -127,7 +147,7 @@ def cycles(core: str, turn: Sequence[Work]) -> float:
     width, window = CORES[core.lower()].width, CORES[core.lower()].window
     turns = max(_TURNS, 8 * window // len(turn))
     half = turns // 2
-    left = _run(_unrolled(turn, turns), width, window)
+    left = _run(_unrolled(turn, turns), width, window, _QUEUES.get(core, math.inf))
     return (left[-1] - left[half * len(turn) - 1]) / (turns - half)
 
 
@@ -139,6 +159,7 @@ class _Flying:
     sources: list[tuple[_Flying, bool]]
     ready: float = 0.0
     started: float = -1.0
+    pipe: str = ""
 
     def waits(self) -> bool:
         """Whether a source has not started; else ``ready`` is when it can, as far as its sources go."""
@@ -167,12 +188,14 @@ def _unrolled(turn: Sequence[Work], turns: int) -> Iterable[_Flying]:
         yield flying
 
 
-def _run(program: Iterable[_Flying], width: int, window: int) -> list[float]:
-    """When each instruction left the window."""
+def _run(program: Iterable[_Flying], width: int, window: int, queue: float) -> list[float]:
+    """When each instruction left the window. Where a ``queue`` has an end, an instruction chooses its pipe as
+    it enters, and none enters before it."""
     coming, waiting = deque(program), list[_Flying]()
     inside: deque[_Flying] = deque()
     free: dict[str, float] = {}
     left: list[float] = []
+    queued: dict[str, int] = {}
     now = room = 0
     while coming or inside:
         while inside and inside[0].started >= 0 and _end(inside[0]) <= now:
@@ -180,15 +203,36 @@ def _run(program: Iterable[_Flying], width: int, window: int) -> list[float]:
             left.append(float(now))
         room = min(room, 0) + width
         while room > 0 and coming and len(inside) < window:
+            if not _enters(coming[0].cost, queued, queue):
+                break
             inside.append(coming.popleft())
             waiting.append(inside[-1])
             room -= inside[-1].cost.slots
+            if queue < math.inf:
+                inside[-1].pipe = _emptiest(inside[-1].cost, queued)
+                for name in inside[-1].cost.places(inside[-1].pipe):
+                    queued[name] = queued.get(name, 0) + inside[-1].cost.waits
+        before = waiting
         waiting, next_start = _start(waiting, free, now)
+        for each in before:
+            if each.pipe and each.started >= 0:
+                for name in each.cost.places(each.pipe):
+                    queued[name] -= each.cost.waits
         next_end = _end(inside[0]) if inside and inside[0].started >= 0 else float("inf")
         enters = coming and len(inside) < window
         next_event = min(next_start, next_end)
         now = now + 1 if enters or next_event == float("inf") else max(now + 1, int(next_event))
     return left
+
+
+def _emptiest(cost: Cost, queued: Mapping[str, int]) -> str:
+    return min(cost.pipes, key=lambda name: queued.get(name, 0))
+
+
+def _enters(cost: Cost, queued: Mapping[str, int], queue: float) -> bool:
+    """Whether it has a place; one that takes more than a whole queue has it alone."""
+    there = max(queued.get(name, 0) for name in cost.places(_emptiest(cost, queued)))
+    return there + min(cost.waits, queue) <= queue
 
 
 def _end(flying: _Flying) -> float:
@@ -202,11 +246,12 @@ def _start(waiting: Iterable[_Flying], free: dict[str, float], now: int) -> tupl
         if each.waits():
             still.append(each)
             continue
-        pipe = min(each.cost.pipes, key=lambda name: free.get(name, 0.0))
-        start = max(each.ready, free.get(pipe, 0.0), now)
+        pipe = each.pipe or min(each.cost.pipes, key=lambda name: free.get(name, 0.0))
+        names = each.cost.places(pipe)
+        start = max(each.ready, now, *(free.get(name, 0.0) for name in names))
         if start < now + 1:
             each.started = start
-            free[pipe] = start + each.cost.keeps
+            free.update(dict.fromkeys(names, start + each.cost.each))
         else:
             next_start = min(next_start, start)
             still.append(each)

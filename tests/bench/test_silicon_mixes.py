@@ -51,6 +51,35 @@ def test_what_waits_for_nothing_takes_its_pipes() -> None:
     assert cycles("A72", adds + loads + _fmlas(12)[:4]) == pytest.approx(20 / 3, rel=0.01)
 
 
+def _chains(length: int) -> list[Instruction]:
+    """One chain of sums; the next turn's does not wait for it."""
+    add = Form("add v{d}.4s, v{n}.4s, v{m}.4s")
+    made = []
+    for number in range(length):
+        numbers = {"d": 14, "n": 14 if number else 1, "m": 5}
+        made.append(Instruction(add, numbers, add.asm.format(**numbers)))
+    return made
+
+
+def test_queues_limit_what_overlaps() -> None:
+    """An A72's sums of other turns wait outside, as eight fill a queue, though window and pipes have room."""
+    turn = {core: [work(core, each.form, each.numbers) for each in _chains(24)] for core in ("A72", "N1")}
+    assert cycles("N1", turn["N1"]) == pytest.approx(12, rel=0.2)
+    assert cycles("A72", turn["A72"]) > 2 * 16
+
+
+@pytest.mark.timeout(900)
+def test_a_simulated_board_has_these_queues(tmp_path: Path) -> None:
+    problem = why_no_emulator("rpi4-sim")
+    if problem:
+        assert os.environ.get("CI") != "true", problem
+        pytest.skip(problem)
+    (result,) = compared([Mix("chains", tuple(_chains(24)))], "rpi4-sim", tmp_path)
+    assert result.within, result
+    assert result.simulated is not None
+    assert result.simulated > 2 * 16
+
+
 @pytest.mark.parametrize(("core", "pair"), [("A72", 4 / 3), ("N1", 1.0)])
 def test_the_front_end_of_an_a72_takes_vectors_in_two_pieces(core: str, pair: float) -> None:
     """Products and sums of pairs go to two pipes, and yet are not there in one cycle."""

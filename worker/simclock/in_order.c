@@ -19,7 +19,7 @@ static void execute(const PriceTable *table, const Block *block, Core *core) {
       if (price->use[r] && core->free[r] > core->begun) core->begun = core->free[r];
     for (size_t r = 0; r < table->num_resources; r++)
       if (price->use[r]) core->free[r] = core->begun + price->use[r];
-    values_write(table, price, word, core->begun, core->values);
+    values_write(table, price, word, core->begun, core->begun, core->values);
   }
 }
 

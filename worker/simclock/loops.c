@@ -1,13 +1,12 @@
-/* The model is that of OSACA (Laukemann et al., PMBS 2018: throughput bound by ports, then the longest
- * loop-carried chain), and a limited window as in Karkhanis and Smith (ISCA 2004). */
+/* A block alone is bound by its busiest port, as in OSACA (Laukemann et al., PMBS 2018), a turn of a loop by that and
+ * by what dispatch.c says. */
 #include "loops.h"
 
 #include <stdlib.h>
 
+#include "dispatch.h"
 #include "in_order.h"
 #include "values.h"
-
-enum { TURNS = 48 };
 
 /* Hints that a thread waits for another one: yield of AArch64, pause of RISC-V. */
 static const uint32_t YIELD = 0xd503203f, PAUSE = 0x0100000f;
@@ -92,26 +91,6 @@ Block *block_typed(const PriceTable *table, Block *block, unsigned type) {
 
 static uint64_t most(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-/* Ticks of a turn that only chains and the window limit. */
-static uint64_t chain_ticks(const PriceTable *table, Block *const *blocks, size_t count, size_t steps) {
-  Value values[REGISTERS] = {0};
-  uint64_t done[LARGEST_WINDOW] = {0}, enters = 0, retired = 0, half = 0, window = table->window;
-  uint64_t turns = most(8, most(TURNS / 2, 4 * window / steps)), n = 0;
-  for (uint64_t turn = 0; turn < 2 * turns; turn++) {
-    if (turn == turns) half = retired;
-    for (size_t b = 0; b < count; b++)
-      for (size_t i = 0; i < blocks[b]->num_steps; i++, n++) {
-        const Step *step = blocks[b]->steps + i;
-        enters = most(enters + step->price->use[0], done[n % window]);
-        uint64_t start = most(enters, values_ready(table, step->price, step->word, values, false));
-        values_write(table, step->price, step->word, start, values);
-        retired = most(retired, start + step->price->latency);
-        done[n % window] = retired;
-      }
-  }
-  return (retired - half) / turns;
-}
-
 /* What the jump at a block's end takes; nothing where it is not taken. */
 static uint64_t jump_ticks(const PriceTable *table, const Block *block, const Block *next) {
   bool taken = next->start != block->end || (block->jump != JUMP_IF && block->jump != JUMP_NONE);
@@ -127,12 +106,10 @@ uint64_t loop_ticks(const PriceTable *table, Block *const *blocks, size_t count)
   for (size_t b = 0; b < count; b++)
     ticks += jump_ticks(table, blocks[b], blocks[(b + 1) % count]);
   if (!table->window) return most(ticks, in_order_turn(table, blocks, count));
-  size_t steps = 0;
-  for (size_t b = 0; b < count; b++) steps += blocks[b]->num_steps;
   for (size_t r = 0; r < table->num_resources; r++) {
     uint64_t use = 0;
     for (size_t b = 0; b < count; b++) use += blocks[b]->use[r];
     ticks = most(ticks, use);
   }
-  return most(ticks, chain_ticks(table, blocks, count, steps));
+  return most(ticks, dispatch_turn(table, blocks, count));
 }

@@ -50,6 +50,7 @@ static bool keep(PriceTable *table, const Price *price) {
     table->prices = more;
   }
   table->prices[table->num_prices++] = *price;
+  if (!table->slot || price->use[0] < table->slot) table->slot = price->use[0];
   return true;
 }
 
@@ -76,6 +77,20 @@ static bool read_line(char *line, PriceTable *table, uint32_t *when) {
   if (!strncmp(line, "resources ", 10)) {
     for (char *word = strtok_r(line + 10, " \n", &rest); word; word = strtok_r(NULL, " \n", &rest)) table->num_resources++;
     return table->num_resources && table->num_resources <= RESOURCES;
+  }
+  if (!strncmp(line, "queues ", 7)) {
+    if (!read_numbers(line + 7, table->num_resources, table->queues)) return false;
+    for (size_t r = 0; r < table->num_resources; r++)
+      if (table->queues[r] > LARGEST_QUEUE) return false;
+    return true;
+  }
+  if (!strncmp(line, "either ", 7)) {
+    uint64_t numbers[3];
+    if (table->num_either == EITHERS || !read_numbers(line + 7, 3, numbers)) return false;
+    for (size_t i = 0; i < 3; i++)
+      if (numbers[i] >= table->num_resources || (i && !table->queues[numbers[i]])) return false;
+    table->either[table->num_either++] = (Either){numbers[0], {numbers[1], numbers[2]}};
+    return true;
   }
   if (!strncmp(line, "taken ", 6)) return read_numbers(line + 6, JUMP_KINDS, table->taken);
   if (sscanf(line, "when %x", when) == 1) return true;

@@ -3,6 +3,8 @@
  * A line of the table's file is one of
  *   resources NAME...                    what instructions compete for, the first is the front end
  *   window INSTRUCTIONS                  how many instructions are in flight; 0: they begin in their order
+ *   queues ENTRIES...                    how many instructions wait for each; 0: as many as like
+ *   either GROUP ONE OTHER               the numbers of a resource and of the two pipes that it stands for
  *   taken TICKS...                       what a jump that is taken takes at least, by kind (jumps.h)
  *   guess TICKS                          what a wrong guess of where a jump goes costs
  *   zero NUMBER                          the integer register that nothing waits for
@@ -24,7 +26,7 @@
 
 #include "jumps.h"
 
-enum { RESOURCES = 12, OPERANDS = 8, LARGEST_WINDOW = 512 };
+enum { RESOURCES = 12, OPERANDS = 8, LARGEST_WINDOW = 512, LARGEST_QUEUE = 32, EITHERS = 4 };
 
 /* The number of an operand's register is first + (word >> shift & mask). */
 typedef struct {
@@ -38,6 +40,11 @@ typedef struct {
   Operand operands[OPERANDS];
 } Price;
 
+/* What takes the group alone goes to either of its pipes. */
+typedef struct {
+  size_t group, pipes[2];
+} Either;
+
 /* How vectors are divided into elements after an instruction, by how they were before. */
 typedef unsigned (*VectorType)(uint32_t word, unsigned type);
 enum { VECTOR_TYPES = 32 };
@@ -45,7 +52,10 @@ enum { VECTOR_TYPES = 32 };
 typedef struct {
   Price *prices;
   size_t num_prices, num_resources;
-  uint64_t window, guess, zero, taken[JUMP_KINDS];
+  uint64_t window, guess, zero, taken[JUMP_KINDS], queues[RESOURCES];
+  uint64_t slot; /* the least that an instruction takes of the front end */
+  Either either[EITHERS];
+  size_t num_either;
   VectorType vector_type; /* NULL where instructions cost the same for all */
 } PriceTable;
 

@@ -31,16 +31,21 @@ uint64_t values_ready(const PriceTable *table, const Price *price, uint32_t word
   return ready;
 }
 
-void values_write(const PriceTable *table, const Price *price, uint32_t word, uint64_t start, Value *values) {
+void values_write(const PriceTable *table, const Price *price, uint32_t word, uint64_t entered, uint64_t start,
+                  Value *values) {
   for (size_t o = 0; o < price->num_operands; o++) {
     const Operand *operand = price->operands + o;
     if (strchr("rcl", operand->use)) continue;
-    bool moved = operand->use == 'b';
-    uint64_t latency = moved ? SIMULATION_TICKS_PER_CYCLE : price->latency;
     for (unsigned i = 0; i < operand->count; i++) {
       int number = values_register(table, operand, word, i);
-      uint64_t forward = price->forward && !moved ? price->forward : latency;
-      if (number >= 0) values[number] = (Value){start + latency, start + forward, price->family};
+      uint64_t forward = price->forward ? price->forward : price->latency;
+      if (number < 0) continue;
+      if (operand->use == 'b') {
+        uint64_t moved = (values[number].at > entered ? values[number].at : entered) + SIMULATION_TICKS_PER_CYCLE;
+        values[number] = (Value){moved, moved, 0};
+      } else {
+        values[number] = (Value){start + price->latency, start + forward, price->family};
+      }
     }
   }
 }

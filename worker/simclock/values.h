@@ -17,7 +17,8 @@ int values_register(const PriceTable *table, const Operand *operand, uint32_t wo
 /* When an instruction has what it waits for; `overwritten` values, too, in a core that has one of each. */
 uint64_t values_ready(const PriceTable *table, const Price *price, uint32_t word, const Value *values, bool overwritten);
 
-/* It starts. */
-void values_write(const PriceTable *table, const Price *price, uint32_t word, uint64_t start, Value *values);
+/* It starts. A base moves on without what else it waits for (data that are stored), from when it `entered`. */
+void values_write(const PriceTable *table, const Price *price, uint32_t word, uint64_t entered, uint64_t start,
+                  Value *values);
 
 #endif

@@ -13,11 +13,11 @@ TICKS = 240
 class Core:
     """A core's pipes: ``pipes`` has for each group of pipes how many there are, ``within`` the groups that
     contain another one. ``width`` is instructions a cycle, with ``split`` pieces of 64 bits that they write,
-    ``window`` those in flight (0: they begin in their order), ``taken`` the cycles that a jump takes at
-    least, to one place, back to a caller, on a condition, by register and as a call by register, ``guess``
-    those of a wrong guess. ``zero`` is the integer register that nothing waits for. ``kinds`` has the group
-    of all pipes of a kind (a field of ``SimModel``), ``times`` how many times as many of a group there are as
-    were measured."""
+    ``window`` those in flight (0: they begin in their order), ``queues`` how many wait for each pipe where
+    they are not as many as like, ``taken`` the cycles that a jump takes at least, to one place, back to a
+    caller, on a condition, by register and as a call by register, ``guess`` those of a wrong guess. ``zero``
+    is the integer register that nothing waits for. ``kinds`` has the group of all pipes of a kind (a field of
+    ``SimModel``), ``times`` how many times as many of a group there are as were measured."""
 
     width: int
     window: int
@@ -26,6 +26,7 @@ class Core:
     pipes: Mapping[str, int]
     within: Mapping[str, tuple[str, ...]]
     split: bool = False
+    queues: Mapping[str, int] = field(default_factory=dict)
     zero: int = 31
     kinds: Mapping[str, str] = field(default_factory=dict)
     times: Mapping[str, float] = field(default_factory=dict)
@@ -57,6 +58,13 @@ class Core:
         """The first lines of its table (``worker/simclock/prices.h``)."""
         yield " ".join(("resources", "D", *self.pipes))
         yield f"window {self.window}"
+        if self.queues:
+            yield " ".join(["queues 0", *(str(self.queues.get(name, 0)) for name in self.pipes)])
+        numbers = {name: number for number, name in enumerate(self.pipes, 1)}
+        for group in self.pipes:
+            members = [name for name in self.queues if group in self.within.get(name, ())]
+            if members:
+                yield " ".join(["either", *(str(numbers[name]) for name in (group, *members))])
         yield " ".join(["taken 0", *(str(round(TICKS * cycles)) for cycles in self.taken)])
         yield f"guess {round(TICKS * self.guess)}"
         yield f"zero {self.zero}"

@@ -27,10 +27,11 @@ CORES: Mapping[str, Core] = {
         width=3,
         window=128,
         split=True,
+        queues={"B": 10, "I0": 8, "I1": 8, "M": 8, "L": 8, "S": 8, "F0": 8, "F1": 8},
         taken=(3.02, 3.46, 3.02, 3.02, 8.52),
         guess=15.0,
-        pipes={"B": 1, "I": 2, "M": 1, "L": 1, "S": 1, "F0": 1, "F1": 1, "F": 2},
-        within={"F0": ("F",), "F1": ("F",)},
+        pipes={"B": 1, "I": 2, "I0": 1, "I1": 1, "M": 1, "L": 1, "S": 1, "F0": 1, "F1": 1, "F": 2},
+        within={"I0": ("I",), "I1": ("I",), "F0": ("F",), "F1": ("F",)},
         kinds={"integer": "I", "branch": "B", "load": "L", "store": "S", "vector": "F"},
     ),
     "n1": Core(
