@@ -260,6 +260,12 @@ def test_a_server_makes_the_same_and_runs_it_on_its_machine(built, monkeypatch):
     assert found["sha256"] == digest_of(make(model, [TARGET], "net", "other", "def", embed=False), folder)
 
 
+def test_one_without_inputs_is_a_library_as_well(tmp_path):
+    numbers = np.float32([1, -2, 3])
+    library(tmp_path, model([node("Relu", ["a"], "y")], {}, ["y"], {"a": numbers}))
+    np.testing.assert_array_equal(Loaded(tmp_path / "net.so", "net").run([])[0], np.maximum(numbers, 0))
+
+
 def test_what_only_tvm_can_compute_is_refused_by_name(tmp_path, monkeypatch):
     monkeypatch.delitem(COMPUTED, "TopK")
     top = model([node("TopK", ["x", "k"], ["y", "i"])], {"x": (3, 40)}, ["y"], {"k": np.array([5])})

@@ -116,6 +116,18 @@ def test_a_model_that_is_all_ours_is_one_node_with_the_bits_of_the_module(built)
             assert bits(each) == expected
 
 
+def test_arrays_that_begin_anywhere_are_taken_as_onnxruntime_takes_them(built):
+    folder = built["convolutions"]
+    data = np.random.default_rng().standard_normal((1, 5, 17, 19)).astype(np.float32)
+    memory = np.zeros(data.nbytes + 1, np.uint8)
+    memory[1:] = np.frombuffer(data.tobytes(), np.uint8)
+    odd = memory[1:].view(np.float32).reshape(data.shape)
+    assert odd.ctypes.data % 4
+    session(folder / "model.onnx", None, 1).run(None, {"x": odd})
+    found = loaded(folder, 2)
+    assert bits(found.run(None, {"x": odd})) == bits(found.run(None, {"x": data}))
+
+
 def test_nodes_that_nothing_here_computes_stay_with_onnxruntime(built):
     folder = built["mixed"]
     graph = onnx.load(folder / "out" / "model.onnx").graph

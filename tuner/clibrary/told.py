@@ -93,7 +93,7 @@ def _ports(library: Library, word: str, sets: Sequence[Sequence[Port]]) -> str:
     """What is told of the inputs or the outputs of each set of shapes; names, types and axes are the same."""
     name, ports, count = library.name, sets[0], len(sets[0])
     axes = [len(port.shape) for port in ports]
-    known = f"index >= 0 && index < {count}"
+    known = f"index >= 0 && index < {name}_{word}s()"
     tables, extent, sized = _extents(library, word, sets, sum(axes))
     sized = f"{sized} && {known}" if sized else known
     return f"""\

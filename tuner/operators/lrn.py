@@ -13,19 +13,24 @@ import tvm
 from onnx import NodeProto
 from tvm import te
 
+from tuner.frontend.onnx_check import ModelError, node_name
 from tuner.frontend.onnx_graph import OnnxGraph, attributes_of
 
 
 def lrn(builder: Any, _: OnnxGraph, node: NodeProto, inputs: Sequence[Any]) -> Any:
-    """See ``COMPUTED``."""
+    """See ``COMPUTED``. Raises ModelError for a window of nothing."""
     attributes = attributes_of(node)
     size = attributes["size"]
+    if size < 1:
+        raise ModelError(
+            f"node {node_name(node)!r} (LRN) has a window of {size} channels; at least 1 is needed"
+        )
     alpha, beta = attributes.get("alpha", 1e-4), attributes.get("beta", 0.75)
     bias = attributes.get("bias", 1.0)
     before = (size - 1) // 2
 
     def normalise(x: Any) -> Any:
-        channels = x.shape[1]
+        channels = int(x.shape[1])
 
         def square(indices: Any, offset: int) -> Any:
             # Clamped and masked, not branched on: a branch would keep the inner loop scalar.
@@ -35,8 +40,10 @@ def lrn(builder: Any, _: OnnxGraph, node: NodeProto, inputs: Sequence[Any]) -> A
             return tvm.tirx.Select(inside, near * near, tvm.tirx.const(0, x.dtype))
 
         def element(*indices: Any) -> Any:
-            total = square(indices, -before)
-            for offset in range(1 - before, size - before):
+            # Of a window, as large as its file likes, nothing is farther away than there are channels.
+            first, *others = range(max(-before, 1 - channels), min(size - before, channels))
+            total = square(indices, first)
+            for offset in others:
                 total = total + square(indices, offset)
             return x(*indices) / _power(total * (alpha / size) + bias, beta)
 

@@ -26,7 +26,12 @@ def running_sum(builder: Any, graph: OnnxGraph, node: NodeProto, inputs: Sequenc
         raise ModelError(
             f"node {node_name(node)!r} ({node.op_type}) has an axis that is computed, which is not supported"
         )
-    along = int(axis.reshape(())) % len(info.shape)
+    along, rank = int(axis.reshape(())), len(info.shape)
+    if not -rank <= along < rank:
+        raise ModelError(
+            f"node {node_name(node)!r} ({node.op_type}) has axis {along} for an array of {rank} axes"
+        )
+    along %= rank
     sides = prod(info.shape[:along]), info.shape[along], prod(info.shape[along + 1 :])
     exclusive, reverse = (bool(attributes.get(name, 0)) for name in ("exclusive", "reverse"))
     it = RunningSum(*sides, info.dtype, exclusive, reverse, node.op_type == "CumProd")

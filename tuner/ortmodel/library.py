@@ -53,6 +53,7 @@ typedef void (*PartFor)(void *pool, void (*task)(void *data, size_t index), void
 typedef struct {
   const char *name;
   int axes, type;
+  size_t element_bytes;
   const int64_t *extents;
 } PartPort;
 
@@ -142,10 +143,10 @@ def _ports(variable: str, ports: Sequence[Port]) -> str:
     kind = "input" if variable == "takes" else "output"
     rows = [
         f"  {{{kind}_names + {_place(ports, index)}, {len(port.shape)}, {ELEMENT_TYPES[port.dtype]}, "
-        f"{variable}_{index}}}"
+        f"{port.element_bytes}, {variable}_{index}}}"
         for index, port in enumerate(ports)
     ]
-    none = "  {0, 0, 0, 0}"
+    none = "  {0, 0, 0, 0, 0}"
     return "\n".join([*lines, f"static const PartPort {variable}[] = {{", ",\n".join(rows or [none]), "};"])
 
 
@@ -317,6 +318,30 @@ static OrtStatus *no_such(const Kernel *kernel, int64_t (*extents)[AXES]) {
   return other_shape(kernel, &part->takes[i], extents[i], (size_t)part->takes[i].axes);
 }
 
+/* Copy inputs that are not aligned as their elements are; onnxruntime takes such. Free the copies after. */
+static OrtStatus *align(const Kernel *kernel, const void **in, int64_t (*extents)[AXES], void **copies) {
+  const PartPort *takes = kernel->part->takes;
+  size_t bytes[PORTS], whole = 0;
+  char *next;
+  *copies = 0;
+  for (int i = 0; i < kernel->part->inputs; i++) {
+    bytes[i] = 0;
+    if ((uintptr_t)in[i] % takes[i].element_bytes == 0) continue;
+    bytes[i] = takes[i].element_bytes;
+    for (int axis = 0; axis < takes[i].axes; axis++) bytes[i] *= (size_t)extents[i][axis];
+    whole += (bytes[i] + 15) / 16 * 16;
+  }
+  if (!whole) return 0;
+  next = *copies = malloc(whole);
+  if (!next) return kernel->api->new_status(FAILED, "no memory for inputs that are not aligned");
+  for (int i = 0; i < kernel->part->inputs; i++) {
+    if (!bytes[i]) continue;
+    in[i] = memcpy(next, in[i], bytes[i]);
+    next += (bytes[i] + 15) / 16 * 16;
+  }
+  return 0;
+}
+
 static void by_onnxruntime(void *context, void (*task)(void *, size_t), void *data, size_t count) {
   OrtStatus *status = with_threads->parallel_for(context, task, count, 0, data);
   if (!status) return;
@@ -337,7 +362,7 @@ static OrtStatus *compute(void *given, OrtContext *context) {
   const Part *part = kernel->part;
   const OrtApi *api = kernel->api;
   const void *in[PORTS];
-  void *out[PORTS], *arena;
+  void *out[PORTS], *arena, *copies;
   int64_t extents[PORTS][AXES] = {{0}};
   size_t all[PORTS * AXES], count = 0;
   OrtStatus *status;
@@ -348,19 +373,21 @@ static OrtStatus *compute(void *given, OrtContext *context) {
   }
   which = part->which(all);
   if (which < 0) return no_such(kernel, extents);
+  if ((status = align(kernel, in, extents, &copies))) return status;
   for (int i = 0; i < part->outputs; i++) {
     const PartPort *port = &part->gives[i];
     OrtValue *value;
     for (int axis = 0; axis < port->axes; axis++) extents[i][axis] = (int64_t)part->extent(which, i, axis);
     status = api->output(context, (size_t)i, extents[i], (size_t)port->axes, &value);
     if (!status) status = api->data_of(value, &out[i]);
-    if (status) return status;
+    if (status) return free(copies), status;
   }
   arena = take_arena();
-  if (!arena) return api->new_status(FAILED, "no memory for the arena");
+  if (!arena) return free(copies), api->new_status(FAILED, "no memory for the arena");
   code = part->run(kernel->level, which, arena, in, out, with_threads ? by_onnxruntime : 0, context);
   status = code ? failed(kernel, arena, code) : 0;
   give_arena(arena);
+  free(copies);
   return status;
 }
 

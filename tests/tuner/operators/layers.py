@@ -80,6 +80,7 @@ NORMS = [
     case("RMSNormalization", X, Constant(positive(4)), opset=23),
     case("RMSNormalization", X, Constant(positive(2, 3, 4)), opset=23, axis=-3),
     case("RMSNormalization", X, Constant(positive(3, 4)), opset=23, axis=1, epsilon=0.1),
+    case("LRN", IMAGE, size=4001), case("LRN", IMAGE, size=0, refused=True),
     case("LRN", IMAGE, size=3), case("LRN", IMAGE, size=5, alpha=0.1, beta=0.5, bias=2.0),
     case("RandomNormalLike", X, refused=True), case("Bernoulli", X, opset=15, refused=True),
     case("LpNormalization", X, p=1, refused=True), case("MeanVarianceNormalization", IMAGE, opset=13),

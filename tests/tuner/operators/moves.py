@@ -112,6 +112,7 @@ INDEXED = [
         dtype=np.float32), axis=1),
     case("OneHot", np.array([1.0, 2.0], np.float32), scalar(4.0), const(0, 1, dtype=np.float64)),
     case("Trilu", X), case("Trilu", X, upper=0), case("Trilu", X, scalar(1, np.int64)),
+    *(case("Trilu", X, scalar(k, np.int64), upper=k > 0) for k in (-(2**63), 2**63 - 1)),
     case("Trilu", LONG, scalar(-1, np.int64), upper=0), case("Trilu", BOOL, scalar(0, np.int64)),
     case("ReverseSequence", floats(5, 4, 3), np.array([5, 1, 3, 2]), opset=10),
     case("ReverseSequence", floats(4, 6), const(6, 1, 3, 5), time_axis=1, batch_axis=0, opset=10),

@@ -77,7 +77,7 @@ CASES = [
     case("TopK", integers(3, 40, low=0, high=2**15, dtype=np.uint16), const(7), outputs=2,
         judge=case("TopK", integers(3, 40, low=0, high=2**15, dtype=np.uint16), const(7), outputs=2)),
     case("CumSum", X, scalar(1, np.int64)), case("CumSum", X, scalar(-1, np.int32), exclusive=1),
-    case("CumSum", X, scalar(0, np.int64), reverse=1),
+    case("CumSum", X, scalar(0, np.int64), reverse=1), case("CumSum", X, scalar(3, np.int64), refused=True),
     case("CumSum", LONG, scalar(2, np.int64), exclusive=1, reverse=1),
     case("CumSum", SMALL.astype(np.int32), scalar(0, np.int64)), case("CumSum", DOUBLE, scalar(1, np.int64)),
     case("Det", floats(2, 3, 3), refused=True), case("NonZero", SMALL), case("NonZero", TRUTHS),

@@ -81,6 +81,7 @@ MENDS: dict[str, tuple[Mend, ...]] = {
         older.slices,
     ),
     "Split": (empty.parts,),
+    "Trilu": (numbers.triangle,),
     "SpaceToDepth": (newer.space_to_depth,),
     **dict.fromkeys(("And", "Greater", "Less", "Or", "Xor"), (older.broadcast,)),
     "Sub": (special.less_itself, older.broadcast),

@@ -36,6 +36,20 @@ def infinities(writer: Writer) -> bool:
     return True
 
 
+def triangle(writer: Writer) -> bool:
+    """Trilu from a diagonal so far away that TVM has no number for it: one as far as there are any."""
+    known = writer.value(1)
+    if known is None:
+        return False
+    rows, columns = writer.info(0).shape[-2:]
+    diagonal = int(known.reshape(()))
+    near = max(-rows, min(diagonal, columns))
+    if near == diagonal:
+        return False
+    writer.with_operands(writer.node.input[0], writer.constant(np.array(near)))
+    return True
+
+
 def power(writer: Writer) -> bool:
     """Pow of integers, or of two types: in floats, as onnxruntime does; a square or cube as a product, which
     is exact of integers."""
