@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import math
+import re
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -16,6 +18,8 @@ from server.db.tables import RecordRow
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
+_LARGE = re.compile(r"\d{20}|[eE]\+?\d{3}")
+"""What a text has in it where a number may be larger than any that there is."""
 UNREADABLE = "cannot be read"
 """The one name in what stands for a text that is no JSON: a document that lacks all that any needs."""
 
@@ -24,9 +28,27 @@ def decoded(text: str | bytes) -> Any:
     """The value of a JSON text. One that cannot be read fails no query: whoever needs what is in it finds
     that missing, as of any other damaged document."""
     try:
-        return json.loads(text)
+        text = text.decode() if isinstance(text, bytes) else text
+        value = json.loads(text, parse_constant=_refuse)
+        return json.loads(text, parse_int=_whole, parse_float=_finite) if _LARGE.search(text) else value
     except (ValueError, TypeError, RecursionError) as error:
         return {UNREADABLE: f"{type(error).__name__}: {error}"}
+
+
+def _refuse(word: str) -> None:
+    raise ValueError(f"{word} is no number")
+
+
+def _whole(digits: str) -> int:
+    if not -(2**63) <= (value := int(digits)) < 2**64:
+        raise ValueError(f"{digits[:30]}.. has more than 64 bits")
+    return value
+
+
+def _finite(digits: str) -> float:
+    if math.isinf(value := float(digits)):
+        raise ValueError(f"{digits[:30]} is too large")
+    return value
 
 
 class DamagedError(ValueError):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from sqlalchemy import and_, case, func, not_, select, true
 from sqlalchemy.orm import Session
 
-from server.db.documents import of_record
+from server.db.documents import of_record, readable
 from server.db.tables import BandwidthRow, PeakRow, RecordRow, TargetRow, WorkloadRow
 from server.http.problems import Problem
 from server.records import told
@@ -78,8 +79,8 @@ def trials(
     query = select(
         *(getattr(RecordRow, name) for name in columns),
         of_record(session, RecordRow.document["config"]).label("config"),
-        of_record(session, RecordRow.document["verified_s"].as_float()).label("verified_s"),
-        of_record(session, RecordRow.document["cost_s"].as_float()).label("cost_s"),
+        of_record(session, RecordRow.document["verified_s"]).label("verified_s"),
+        of_record(session, RecordRow.document["cost_s"]).label("cost_s"),
     ).order_by(RecordRow.id)
     if len(costs) <= limit:
         rows = list(session.execute(query.where(*chosen)))
@@ -88,21 +89,25 @@ def trials(
         parts = [ids[at : at + 500] for at in range(0, len(ids), 500)]
         rows = [row for part in parts for row in session.execute(query.where(RecordRow.id.in_(part)))]
     items = [
-        TrialPoint(
-            record=row.id,
-            config=row.config,
-            cost_s=row.verified_s or row.cost_s,
-            ranking_s=row.ranking_s,
-            disturbed=row.disturbed,
-            imported=row.imported,
-            error=row.error,
-            layouts=row.layouts,
-            numerics="exact" if row.exact else "relaxed",
-        )
+        point
         for row in rows
-        if isinstance(row.config, dict)  # else it is damaged
+        if (point := readable(partial(_point, row), None, f"record {row.id}")) is not None
     ]
     return TrialPoints(items=items, total=len(costs), failed=sum(rank is None for _, rank in costs))
+
+
+def _point(row: Any) -> TrialPoint:
+    return TrialPoint(
+        record=row.id,
+        config=row.config,
+        cost_s=row.verified_s or row.cost_s,
+        ranking_s=row.ranking_s,
+        disturbed=row.disturbed,
+        imported=row.imported,
+        error=row.error,
+        layouts=row.layouts,
+        numerics="exact" if row.exact else "relaxed",
+    )
 
 
 def kept(costs: list[tuple[int, tuple[Any, ...] | None]], limit: int) -> list[int]:

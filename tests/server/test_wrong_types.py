@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -145,3 +146,28 @@ def test_what_no_column_means_takes_no_answer_with_it(
     mend(db)
     assert mend(db) == {}
     assert [path for path in asked if client.get(path).status_code != 200] == []
+
+
+@pytest.mark.parametrize("wrong", ["NaN", "1e400", "1" * 400, '"x"', "null"])
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_no_number_in_a_document_takes_an_answer_with_it(
+    client: TestClient, db: Database, wrong: str
+) -> None:
+    workload = Gemm(m=8, n=8, k=8)
+    assert import_(client, record(1, workload)).status_code == 200
+    client._transport.raise_server_exceptions = False
+    number = re.compile(r"(?<=[:\[ ,])-?\d[\d.e+-]*(?=[,\]}])")
+    asked = ["/records", "/configs?target=host", "/configs/recent", f"/workloads/{workload.key}"]
+    asked += [f"/workloads/{workload.key}/trials?target=host", "/targets/host/log?select=all", "/workloads"]
+    mine = {"targets": "where key = (select target_key from records)"}
+    for table in ("records", "workloads", "targets"):
+        where = mine.get(table, "")
+        with db.write() as session:
+            (kept,) = session.execute(text(f"select document from {table} {where}")).scalars()
+            new = {"new": number.sub(wrong, kept)}
+            assert new["new"] != kept
+            session.execute(text(f"update {table} set document = :new {where}"), new)
+        answers = [client.get(f"/api/v1{path}") for path in asked]
+        assert [each.text for each in answers if each.status_code not in (200, 404)] == []
+        with db.write() as session:
+            session.execute(text(f"update {table} set document = :old {where}"), {"old": kept})
