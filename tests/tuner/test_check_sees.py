@@ -367,3 +367,13 @@ def test_types_that_nothing_computes_with_are_refused_with_the_way_out(tmp_path,
     path = save(tmp_path, model(nodes, {"x": (3,)}, ["y"], opset=19, dtype=dtype))
     with pytest.raises(ModelError, match=words):
         load_graph(path)
+
+
+def test_strings_and_shapes_by_data_are_refused_in_words_of_ours(tmp_path):
+    path = save(tmp_path, model([node("Identity", ["x"], "y")], {"x": (3,)}, ["y"], dtype=TensorProto.STRING))
+    with pytest.raises(ModelError, match=r"'y' \(Identity\) computes with strings; export the model without"):
+        build_model(path, {}, host_target())
+    made = model([node("Expand", ["x", "n"], "y")], {"x": (4, 6), "n": (2,)}, ["y"])
+    made.graph.input[1].type.tensor_type.elem_type = TensorProto.INT64
+    with pytest.raises(ModelError, match=r"does depends on the input 'n': give .* --value n=NUMBER,NUMBER"):
+        build_model(save(tmp_path, made), {}, host_target())

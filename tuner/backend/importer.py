@@ -18,7 +18,7 @@ from tuner.backend.stored_bytes import BYTES, ByteTensors
 from tuner.frontend.elementwise import BINARY
 from tuner.frontend.graph import PRODUCT, Partition, Product
 from tuner.frontend.onnx_check import ModelError, node_name
-from tuner.frontend.onnx_graph import OnnxGraph, attributes_of
+from tuner.frontend.onnx_graph import STRINGS, OnnxGraph, attributes_of
 from tuner.frontend.own_nodes import COMPUTED, CUT, LOOP, OPERATOR, RECURRENT
 from tuner.frontend.tvm_support import unsupported_nodes
 from tuner.layouts.plan import Plan
@@ -56,6 +56,12 @@ def import_partition(
     if unsupported:
         listed = ", ".join(f"{node.op_type} (node {node_name(node)!r})" for node in unsupported[:10])
         raise ModelError(f"TVM cannot import these operators: {listed}")
+    for node in graph.nodes:
+        if any(graph.tensors[name].dtype == STRINGS for name in (*node.input, *node.output) if name):
+            raise ModelError(
+                f"node {node_name(node)!r} ({node.op_type}) computes with strings; export the model without "
+                "them, or cut it before them"
+            )
     with quiet():
         importer = _Importer(partition, plan, target, threads, emit, loops, flat)
         return importer.from_onnx(_proto(graph), graph.opset)

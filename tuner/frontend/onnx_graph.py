@@ -37,6 +37,8 @@ FLOATS_OF_BYTES = (
     *(TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT8E4M3FNUZ, TensorProto.FLOAT8E5M2),
     *(TensorProto.FLOAT8E5M2FNUZ, TensorProto.FLOAT8E8M0),
 )
+STRINGS = "object"
+"""What numpy calls strings."""
 COMPLEX = (TensorProto.COMPLEX64, TensorProto.COMPLEX128)
 PARTS_OF_BYTES = (
     *(TensorProto.INT2, TensorProto.UINT2, TensorProto.INT4, TensorProto.UINT4, TensorProto.FLOAT4E2M1),
@@ -131,6 +133,11 @@ def graph_of(model: ModelProto) -> OnnxGraph:
         raise ModelError(
             f"the shape of {node.output[0]!r} (node {node_name(node)!r}, {node.op_type}) cannot be determined"
         )
+    # Its shape may be known though that to which it expands is not.
+    for node in nodes:
+        if node.op_type == "Expand" and node.input[1] not in constants:
+            blame_inputs(model, nodes, node, [node.input[1]], lambda each: each.input)
+            raise ModelError(f"node {node_name(node)!r} (Expand) has a shape that is computed from data")
     random = next((node for node in nodes if node.op_type in RANDOM), None)
     if random is not None:
         raise ModelError(

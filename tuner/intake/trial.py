@@ -8,6 +8,7 @@ from tvm import relax
 from kernels.target import CATALOGUE
 from tuner.frontend.graph import Partition
 from tuner.frontend.onnx_check import ModelError, node_name
+from tuner.frontend.onnx_graph import STRINGS
 from tuner.frontend.own_nodes import COMPUTED, CUT, LOOP, OPERATOR, PRODUCT, RECURRENT
 from tuner.frontend.tvm_support import unsupported_nodes
 from tuner.operators import rule_of
@@ -16,8 +17,6 @@ from tuner.operators.left_to_tvm import TvmImporter, quiet
 
 LISTED = 10
 """How many nodes a refusal lists."""
-STRINGS = "object"
-"""What numpy calls strings."""
 WAY_OUT = "export the model without them, or cut it before them"
 
 
