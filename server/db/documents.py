@@ -29,8 +29,7 @@ def decoded(text: str | bytes) -> Any:
     that missing, as of any other damaged document."""
     try:
         text = text.decode() if isinstance(text, bytes) else text
-        value = json.loads(text, parse_constant=_refuse)
-        return json.loads(text, parse_int=_whole, parse_float=_finite) if _LARGE.search(text) else value
+        return (_CAREFUL if _LARGE.search(text) else _USUAL).decode(text)
     except (ValueError, TypeError, RecursionError) as error:
         return {UNREADABLE: f"{type(error).__name__}: {error}"}
 
@@ -49,6 +48,11 @@ def _finite(digits: str) -> float:
     if math.isinf(value := float(digits)):
         raise ValueError(f"{digits[:30]} is too large")
     return value
+
+
+# Made once: to make one takes longer than to read a short text by it.
+_USUAL = json.JSONDecoder(parse_constant=_refuse)
+_CAREFUL = json.JSONDecoder(parse_constant=_refuse, parse_int=_whole, parse_float=_finite)
 
 
 class DamagedError(ValueError):
