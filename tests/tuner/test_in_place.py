@@ -55,12 +55,8 @@ def test_near_configs_take_turns_in_the_model_and_compute_the_same(tmp_path, mon
     assert [Config.from_json(each["config"]) for each in found["configs"]] == configs[:2]
     assert {each["key"] for each in found["configs"]} == {operator.workload.key}
     assert all(each["seconds"] > 0 for each in found["configs"])
-    assert found["tuned_s"] > 0
-    assert found["untuned_s"] > 0
-    assert {each["key"] for each in found["untuned"]} == {operator.workload.key}
-    assert stages.count("run") == 12
-    # To warm up, and three runs with each config; both layers have weights of their own. When whole models
-    # are compared nothing comes between their calls.
+    assert stages.count("run") == 6
+    # To warm up, and three runs with each config; both layers have weights of their own.
     assert len(calls) == 2 * 7
     products = load_partition(path).products
     for layer, product in enumerate(products):

@@ -9,11 +9,9 @@ import pytest
 from formula_engine import AVX2, TASKS, FakeEngine, Log, job, run
 from memory_store import MemoryStore
 
-from kernels import registry
-from kernels.space import Config
 from tuner.backend.check import Check, Delivery
 from tuner.log.record import Record
-from tuner.spec import Budget, TaskSpec
+from tuner.spec import TaskSpec
 from tuner.states import JobState
 from worker.outcome import Answer, ErrorKind
 
@@ -33,7 +31,7 @@ def test_the_final_pick_is_made_inside_the_model():
                 {"key": key, "config": record.config.to_json(), "seconds": 1e-3 / (1 + place)}
                 for place, record in enumerate(mine[:3])
             ]
-        return Answer({"configs": found, "tuned_s": 1e-3, "untuned_s": 1e-3, "untuned": []}, lease=0)
+        return Answer({"configs": found}, lease=0)
 
     engine, store, log = FakeEngine(), MemoryStore(), Log()
     engine.in_place = in_place
@@ -79,7 +77,7 @@ def test_nothing_gets_the_place_of_what_was_withdrawn_meanwhile():
             {"key": r.workload.key, "config": r.config.to_json(), "seconds": 1e-3 / (1 + place)}
             for place, r in enumerate(sorted(records, key=rank))
         ]
-        return Answer({"configs": found, "tuned_s": 1e-3, "untuned_s": 1e-3, "untuned": []}, lease=0)
+        return Answer({"configs": found}, lease=0)
 
     def rank(record: Record) -> float:
         return record.ranking_s or 0.0
@@ -110,7 +108,7 @@ def test_what_another_job_measured_anew_meanwhile_is_not_overwritten_by_what_was
             {"key": r.workload.key, "config": r.config.to_json(), "seconds": 1e-3 / (1 + place)}
             for place, r in enumerate(sorted(records, key=rank))
         ]
-        return Answer({"configs": found, "tuned_s": 1e-3, "untuned_s": 1e-3, "untuned": []}, lease=0)
+        return Answer({"configs": found}, lease=0)
 
     def rank(record: Record) -> float:
         return record.ranking_s or 0.0
@@ -128,74 +126,6 @@ def test_what_another_job_measured_anew_meanwhile_is_not_overwritten_by_what_was
     assert not {r.identity for r in honest} & {Record.from_json(r).identity for r in built[0]["records"]}
 
 
-@pytest.mark.parametrize(
-    ("clock", "losses", "behind"), [("wall", 1, 2), ("simulated:a", 1, 2), ("wall", 9, 32)]
-)
-def test_an_untuned_model_that_is_faster_ranks_first(clock: str, losses: int, behind: int):
-    """As the tuned one took twice its time, so do all before its configs, and more while it still does."""
-    chosen: dict[str, Config] = {}
-    lost: list[bool] = []
-
-    def in_place(payload: dict) -> Answer:
-        records = [Record.from_json(each) for each in payload["records"]]
-        if not lost:
-            chosen.update(
-                {each.workload.key: each.config for each in records}
-            )  # the last, and so no fast one
-        assert not lost or len({(each.workload.key, each.layouts) for each in records}) == len(records)
-        lost.append(len(lost) < losses)
-        untuned = [{"key": key, "config": config.to_json()} for key, config in chosen.items()]
-        took = {"tuned_s": 2e-3 if lost[-1] else 1e-3, "untuned_s": 1e-3}
-        return Answer({"configs": [], **took, "untuned": untuned}, lease=0)
-
-    engine, store = FakeEngine(), MemoryStore()
-    engine.in_place = in_place
-    assert run(job(model="/models/one.onnx", clock=clock), engine, store) is JobState.DONE
-    assert "1 ms, less than the tuned one with 2 ms" in store.jobs[-1][1]
-    for task in TASKS:
-        known = [r for r in store.known(task.workload, AVX2, "wall", 1) if not r.error]
-        first, second = sorted(known, key=lambda record: record.ranking_s)[:2]
-        assert first.config == chosen[task.workload.key]
-        assert first.placed_s is None
-        assert second.ranking_s == behind * first.ranking_s
-        assert min(r.isolated_s for r in known) < first.isolated_s
-
-
-def test_configs_of_an_untuned_model_that_no_trial_had_are_measured_when_it_wins():
-    """Beyond the budget, which was for one trial of each task."""
-    engine, store, asked = FakeEngine(), MemoryStore(), []
-
-    def in_place(payload: dict) -> Answer:
-        if not asked:
-            for task in TASKS:
-                space = registry.search_space(task.workload, AVX2)
-                known = {record.config for record in store.records.values()}
-                asked.append((task.workload.key, next(config for config in space if config not in known)))
-            took = {"tuned_s": 2e-3, "untuned_s": 1e-3}
-        else:
-            took = {"tuned_s": 1e-3, "untuned_s": 1e-3}
-        untuned = [{"key": key, "config": config.to_json()} for key, config in asked]
-        return Answer({"configs": [], **took, "untuned": untuned}, lease=0)
-
-    engine.in_place = in_place
-    spec = job(model="/models/one.onnx", budget=Budget(trials=len(TASKS)), strategy="analysis")
-    assert run(spec, engine, store) is JobState.DONE
-    for key, config in asked:
-        known = [r for r in store.records.values() if r.workload.key == key and not r.error]
-        assert len(known) > 1
-        assert min(known, key=lambda record: record.ranking_s).config == config
-
-
-@pytest.mark.parametrize(("clock", "told"), [("wall", False), ("simulated:a", True)])
-def test_a_simulated_clock_has_no_noise(clock: str, told: bool):
-    engine, store = FakeEngine(), MemoryStore()
-    engine.in_place = lambda _: Answer(
-        {"configs": [], "tuned_s": 1.01e-3, "untuned_s": 1e-3, "untuned": []}, lease=0
-    )
-    run(job(model="/models/one.onnx", clock=clock), engine, store)
-    assert ("less than the tuned one" in store.jobs[-1][1]) is told
-
-
 def test_what_fails_in_place_is_told_and_the_picks_stand():
     engine, store, log = FakeEngine(), MemoryStore(), Log()
     engine.in_place = lambda _: Answer(problem="the child ran out of memory")
@@ -205,10 +135,8 @@ def test_what_fails_in_place_is_told_and_the_picks_stand():
     assert all(record.placed_s is None for record in store.records.values())
     simulated, nowhere = FakeEngine(), FakeEngine()
     run(job(model="/models/one.onnx", clock="simulated:a"), simulated, MemoryStore())
-    assert [function for function, _ in simulated.beside_calls] == [
-        "tuner.job.models_on_board:time_in_child",
-        "tuner.job.delivery_child:deliver_in_child",
-    ]
+    (only,) = simulated.beside_calls
+    assert only[0] == "tuner.job.delivery_child:deliver_in_child"
     store = MemoryStore()
     run(job(model="/models/one.onnx"), nowhere, store)
     assert store.jobs[-1] == (JobState.DONE, "")
@@ -216,8 +144,7 @@ def test_what_fails_in_place_is_told_and_the_picks_stand():
 
 def test_each_set_of_shapes_is_compared_by_itself_and_all_are_delivered():
     engine, store = FakeEngine(), MemoryStore()
-    nothing = {"configs": [], "tuned_s": 1e-3, "untuned_s": 1e-3, "untuned": []}
-    engine.in_place = lambda _: Answer(nothing, lease=0)
+    engine.in_place = lambda _: Answer({"configs": []}, lease=0)
     engine.deliver = lambda _: Answer(
         json.loads(json.dumps(Delivery(Check(1e-4), 5e-3, 0.02, 1e-3).to_json()))
     )

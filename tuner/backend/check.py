@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tuner.backend.verdict import Verdict
+
 
 @dataclass(frozen=True)
 class Check:
@@ -88,7 +90,7 @@ class Delivery:
     is that of the module's file, where one was sent to a board. ``shapes`` are the inputs', where there are
     several sets of them: ``each`` has then what is known of each set, and the figures are those of one run
     with each. ``operators`` are what the seconds are spent in, the longest first: ``name``, the workload's
-    ``key`` or an empty one, ``calls``, ``seconds`` of all.
+    ``key`` or an empty one, ``calls``, ``seconds`` of all. ``verdict`` is on the untuned model beside it.
     """
 
     check: Check
@@ -100,10 +102,13 @@ class Delivery:
     operators: list[dict[str, Any]] = field(default_factory=list)
     shapes: Mapping[str, Sequence[int]] | None = None
     each: tuple[Delivery, ...] = ()
+    verdict: Verdict | None = None
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
-        return {**vars(self), "each": [one.to_json() for one in self.each], **self.check.to_json()}
+        verdict = self.verdict and self.verdict.to_json()
+        each = [one.to_json() for one in self.each]
+        return {**vars(self), "verdict": verdict, "each": each, **self.check.to_json()}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Delivery:
@@ -111,7 +116,8 @@ class Delivery:
         names = ("seconds", "spread", "other_s", "in_place", "sha256", "operators", "shapes")
         figures = {name: value[name] for name in names if name in value}
         each = tuple(map(cls.from_json, value.get("each", [])))
-        return cls(Check(**value["check"]), **figures, each=each)
+        verdict = Verdict.from_json(value["verdict"]) if value.get("verdict") else None
+        return cls(Check(**value["check"]), **figures, each=each, verdict=verdict)
 
     @classmethod
     def of_all(cls, each: Mapping[str, Delivery], sha256: str = "") -> Delivery:
@@ -131,4 +137,7 @@ class Delivery:
             known |= {what: known[what] + part[what] for what in ("calls", "seconds")}
         operators = sorted(found.values(), key=lambda part: -part["seconds"])
         every = tuple(each.values())
-        return cls(check, seconds, spread, other_s, sha256=sha256, operators=operators, each=every)
+        verdict = Verdict.of_all([one.verdict for one in every if one.verdict])
+        return cls(
+            check, seconds, spread, other_s, sha256=sha256, operators=operators, each=every, verdict=verdict
+        )

@@ -1,4 +1,4 @@
-"""The last word of a model's job: the model as its log builds it, checked and timed on a board."""
+"""The last word of a model's job: the model as its log builds it, checked and raced beside the untuned."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from tuner.backend.check import Delivery
 from tuner.job import placing
 from tuner.job.doubts import take_over
 from tuner.job.engine import Engine
+from tuner.job.incumbent import Measure, prefer
 from tuner.job.patience import patiently
 from tuner.job.store import Store
 from tuner.search.task import TaskSearch
@@ -18,41 +19,65 @@ from tuner.states import GivenUp
 
 MEMORY_BYTES = 16 << 30
 TIMEOUT_S = 900.0
+ATTEMPTS = 3
+"""How often a model is built and raced: each time that it loses, the untuned one's configs are put first."""
 
 
 async def deliver(
-    job: JobSpec, searches: Sequence[TaskSearch], engine: Engine, store: Store, cancelled: asyncio.Event
-) -> str:
-    """Build the job's model from its best configs, check it, time it, and keep that; what went wrong, if
-    anything.
+    job: JobSpec,
+    searches: Sequence[TaskSearch],
+    engine: Engine,
+    store: Store,
+    cancelled: asyncio.Event,
+    measure: Measure,
+) -> tuple[list[TaskSearch], str]:
+    """Build the job's model from its best configs, check it, race it beside the untuned one, and keep what
+    came of it; whose best may be another, and what there is to say.
 
-    A layer of which no config ran gets the analysis's, as in any build. What the build takes is not of the
-    job's budget. Raises GivenUp when the model is wrong.
+    A model that loses the race is not delivered: the untuned one's configs rank first, and that is built and
+    raced again. A layer of which no config ran gets the analysis's, as in any build. What all this takes is
+    not of the job's budget. Raises GivenUp when the model is wrong.
     """
-    await take_over(job.id, searches, store)
-    records = [record for search in searches for record in placing.best_of_layouts(search)]
-    if job.model is None or not records or cancelled.is_set():
-        return ""
-    payload = await patiently(placing.payload_of, job, records, store)
-    answer = await engine.beside(
-        "tuner.job.delivery_child:deliver_in_child",
-        payload,
-        job.demand,
-        cancelled=cancelled,
-        timeout_s=TIMEOUT_S,
-        memory_bytes=MEMORY_BYTES,
-        anywhere=True,
-    )
-    if answer is None or cancelled.is_set():
-        return ""
-    if answer.problem:
-        return f"the model was not built and measured: {answer.problem}"
-    delivery = replace(Delivery.from_json(answer.result), in_place=in_place(searches))
-    if not await patiently(store.delivered, job.id, delivery, answer.lease):
-        return "the board was taken away while the built model was measured; `tilefleet resume` does it again"
-    if delivery.check.wrong:
-        raise GivenUp(f"the built model is wrong: {delivery.check.wrong}")
-    return f"the built model was not checked: {delivery.check.skipped}" if delivery.check.skipped else ""
+    changed = dict.fromkeys(await take_over(job.id, searches, store))
+    note, lost = "", ""
+    for attempt in range(ATTEMPTS):
+        records = [record for search in searches for record in placing.best_of_layouts(search)]
+        if job.model is None or not records or cancelled.is_set():
+            break
+        payload = await patiently(placing.payload_of, job, records, store)
+        answer = await engine.beside(
+            "tuner.job.delivery_child:deliver_in_child",
+            payload | {"race": True},
+            job.demand,
+            cancelled=cancelled,
+            timeout_s=TIMEOUT_S,
+            memory_bytes=MEMORY_BYTES,
+            anywhere=True,
+        )
+        if answer is None or cancelled.is_set():
+            break
+        if answer.problem:
+            note = f"the model was not built and measured: {answer.problem}"
+            break
+        delivery = replace(Delivery.from_json(answer.result), in_place=in_place(searches))
+        if not await patiently(store.delivered, job.id, delivery, answer.lease):
+            note = "the board was lost while the model was measured; `tilefleet resume` does it again"
+            break
+        if delivery.check.wrong:
+            raise GivenUp(f"the built model is wrong: {delivery.check.wrong}")
+        verdict, skipped = delivery.verdict, delivery.check.skipped
+        note = f"the built model was not checked: {skipped}" if skipped else ""
+        if verdict is None or verdict.gain >= 1 or attempt == ATTEMPTS - 1:
+            break
+        lost = lost or (
+            f"the tuned model took {1e3 * verdict.delivered_s:.3g} ms and lost to the untuned one with "
+            f"{1e3 * verdict.untuned_s:.3g} ms, whose configs rank first now"
+        )
+        configs = answer.result["untuned"]
+        changed |= dict.fromkeys(
+            await prefer(configs, searches, 1 / verdict.gain, attempt, measure, store, answer.lease)
+        )
+    return list(changed), "; ".join(filter(None, (lost, note)))
 
 
 def in_place(searches: Sequence[TaskSearch]) -> float:

@@ -1,10 +1,8 @@
-"""Timing the best configs of the heaviest layers inside the built model, and that against an untuned one.
+"""Timing the best configs of the heaviest layers inside the built model.
 
 The model is built once by its plan. While it runs, each call of a heavy kernel is made with one of the
 configs that could stand there (same workload, same layouts), the next one in each run. So all meet the
-caches as the layer before leaves them, and weights that the rest of the model has pushed out. At last the
-model with the fastest of them takes turns with the one that is built without any record, both as a user
-would run them: what exchanges the configs costs time at every call.
+caches as the layer before leaves them, and weights that the rest of the model has pushed out.
 """
 
 from __future__ import annotations
@@ -15,7 +13,6 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence, Set
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +28,10 @@ from kernels.numerics import Numerics
 from kernels.space import Config
 from kernels.target import Target
 from kernels.workload.base import Workload
-from tuner.backend.apply import build_model
+from tuner.backend.apply import build_model, plan_of
 from tuner.backend.chained import chain_as
 from tuner.backend.draws import feeds_of
+from tuner.backend.manifest import describe
 from tuner.frontend.affine import merge_affine
 from tuner.frontend.graph import Product, load_partition
 from tuner.log.record import Record
@@ -50,7 +48,7 @@ NEAR = 1.15
 HEAVY = 0.95
 """Share of the products' time that what is timed makes up."""
 ROUNDS, LEAST, LONGEST_S = 21, 5, 30.0
-"""Runs that each config gets, and each model; when they have taken so long, fewer, but so many at least."""
+"""Runs that each config gets; when they have taken so long, fewer, but so many at least."""
 SKIP_RUN = 1
 """Tells the virtual machine that a call was made already (its ``VMInstrumentReturnKind``)."""
 _NO_DATA = np.zeros(0)
@@ -59,10 +57,8 @@ Send = Callable[[Any], None]
 
 
 def time_in_child(payload: dict[str, Any], send: Send) -> dict[str, Any]:
-    """Child: ``configs``, what a call takes by workload and config, and what whole models take.
+    """Child: ``configs``, what a call takes by workload and config: ``{"key", "config", "seconds"}``.
 
-    ``configs`` are ``{"key", "config", "seconds"}``; ``tuned_s`` is the model with the fastest of them,
-    ``untuned_s`` the one without records, and ``untuned`` its ``{"key", "config"}``.
     ``payload`` has ``model`` (a path), ``shapes``, ``target``, ``threads``, ``numerics``, ``records``,
     ``relayouts`` (lines of a log), and ``lock``, which is held while the model runs.
     """
@@ -71,41 +67,36 @@ def time_in_child(payload: dict[str, Any], send: Send) -> dict[str, Any]:
     target, threads = targets.from_json(payload["target"]), payload["threads"]
     records = [Record.from_json(each) for each in payload["records"]]
     numerics, times = Numerics(payload["numerics"]), list(read_relayouts(payload["relayouts"]))
-
-    def build(*arguments: Any, **more: Any) -> Any:
-        more["apart"] = True
-        model = build_model(payload["model"], {}, target, threads, payload["shapes"], *arguments, **more)
-        send({"stage": "built"})
-        return model
-
-    tuned, manifest = build(records, numerics, relayouts=times)
-    untuned, plain = build(numerics=numerics)
+    tuned, manifest = build_model(
+        payload["model"],
+        {},
+        target,
+        threads,
+        payload["shapes"],
+        records,
+        numerics,
+        apart=True,
+        relayouts=times,
+    )
+    send({"stage": "built"})
     partition = load_partition(payload["model"], payload["shapes"])
     merge_affine(partition.graph)
-    pairs = [(layer.workload.key, layer.config) for layer in plain.layers if layer.workload and layer.config]
+    plain = describe(partition, plan_of(partition, {}, target, threads, (), numerics), target, threads)
+    untuned = {
+        (layer.workload.key, layer.config) for layer in plain.layers if layer.workload and layer.config
+    }
     chosen = [layer.config for layer in manifest.layers]
     chain_as(partition, {at: config for at, config in enumerate(chosen) if config is not None})
-    contests = find_contests(partition.products, chosen, records, {*pairs})
+    contests = find_contests(partition.products, chosen, records, untuned)
     with tempfile.TemporaryDirectory(prefix="tilefleet-build-") as folder:
         for contest in contests:
             contest.build(target, threads, Path(folder))
             send({"stage": "kernels"})
         inputs = [*map(tvm.runtime.tensor, feeds_of(partition.graph).values())]
-        with _board(payload["lock"], send):
+        with Path(payload["lock"]).open("w") as file:
+            take(file, send)
             _time_configs(_runner(tuned, inputs, contests), contests, send)
-        fastest = {id(product): each.fastest for each in contests for product in each.products}
-        final = [fastest.get(id(product), chosen[at]) for at, product in enumerate(partition.products)]
-        if final != chosen[: len(final)]:
-            plan = {at: config for at, config in enumerate(final) if config is not None}
-            tuned, _ = build(records, numerics, plan=plan, relayouts=times)
-        with _board(payload["lock"], send):
-            tuned_s, untuned_s = _time_models(_runner(tuned, inputs), _runner(untuned, inputs), send)
-    return {
-        "configs": [found for contest in contests for found in contest.results()],
-        "tuned_s": tuned_s,
-        "untuned_s": untuned_s,
-        "untuned": [{"key": key, "config": config.to_json()} for key, config in dict.fromkeys(pairs)],
-    }
+    return {"configs": [found for contest in contests for found in contest.results()]}
 
 
 class Contest:
@@ -147,11 +138,6 @@ class Contest:
         if self.turn is not None:
             self._seconds[number].setdefault(caller, []).append(spent)
 
-    @property
-    def fastest(self) -> Config:
-        """The config whose calls took least."""
-        return self.configs[min(range(len(self.configs)), key=self._call_s)]
-
     def results(self) -> list[dict[str, Any]]:
         """What a call takes with each config."""
         return [
@@ -178,14 +164,6 @@ class Contest:
                 if np.array_equal(packed.numpy(), array)
             )
         return self._callers[place]
-
-
-@contextmanager
-def _board(lock: str, send: Send) -> Iterator[None]:
-    """Have the board, which others use as well."""
-    with Path(lock).open("w") as file:
-        take(file, send)
-        yield
 
 
 def find_contests(
@@ -256,22 +234,6 @@ def _time_configs(run: Callable[[], None], contests: Sequence[Contest], send: Se
             contest.turn = turn
         run()
         send({"stage": "run"})
-
-
-def _time_models(tuned: Callable[[], None], untuned: Callable[[], None], send: Send) -> tuple[float, float]:
-    """What the models take, in turns: by the medians or the minima, whichever speaks for the tuned one.
-
-    Where others use the machine as well, either alone is chance.
-    """
-    models = (tuned, untuned)
-    seconds: tuple[list[float], list[float]] = ([], [])
-    for turn in _turns(len(models)):
-        start = time.perf_counter()
-        models[turn % 2]()
-        seconds[turn % 2].append(time.perf_counter() - start)
-        send({"stage": "run"})
-    pairs = [(summary(seconds[0]), summary(seconds[1])) for summary in (statistics.median, min)]
-    return min(pairs, key=lambda pair: pair[0] / pair[1])
 
 
 def _turns(contestants: int) -> Iterator[int]:

@@ -31,6 +31,7 @@ from tuner.job.delivery_child import (
     cold_functions,
     operators_of,
     profile_on_board,
+    run_on_board,
 )
 from tuner.job.profile import Ran, WrongInputs, read_inputs, to_tensor
 from tuner.log.record import Record
@@ -39,6 +40,7 @@ from worker.measure.session import connect, take
 from worker.measure.wire import Wire
 
 RUN = {"stage": "run"}
+BOARD_ROUNDS = 7
 
 
 def profile_in_child(payload: dict[str, Any], send: Send) -> dict[str, Any]:
@@ -119,4 +121,6 @@ def profile_in_child(payload: dict[str, Any], send: Send) -> dict[str, Any]:
         board = Board(wire, Path(folder), cold_functions(manifest), lambda: send({"stage": "call"}))
         model = board.load(module, executable)
         check = check_on_board(lambda: kept(model), build, board, where, send, feeds)
-        return ran(check) if check.wrong else ran(check, profile_on_board(model, arguments))
+        if check.wrong:
+            return ran(check)
+        return ran(check, profile_on_board(run_on_board({"": model}, arguments, BOARD_ROUNDS)[""]))

@@ -110,8 +110,7 @@ class _Run:
             async with self._heartbeat():
                 async with self._until(self.allowance.search_left) as stop:
                     await self._search(stop)
-                for search in await take_over(self.job.id, self.searches, self.store):
-                    self.publish("best", reports.best_event(search, self.searches))
+                self._publish_best(await take_over(self.job.id, self.searches, self.store))
                 if self.top:
                     self._enter(Phase.REMEASURING)
                     async with self._until(self.allowance.verify_left) as stop:
@@ -122,7 +121,7 @@ class _Run:
                     self._enter(Phase.COMPARING)
                     note = await self._place()
                     self._enter(Phase.BUILDING)
-                    built = await deliver(self.job, self.searches, self.engine, self.store, self.cancelled)
+                    built = await self._deliver()
             if self.cancelled.is_set():
                 return await self._end(JobState.CANCELLED)
             state, message = reports.verdict(self.searches, overdue)
@@ -348,18 +347,21 @@ class _Run:
 
     async def _place(self) -> str:
         """Compare the best configs inside the built model; what went wrong, if anything."""
-        changed, note = await placing.place(
-            self.job,
-            self.searches,
-            self.engine,
-            self.store,
-            self.cancelled,
-            self.allowance.left(),
-            self._measure,
-        )
-        for search in changed:
-            self.publish("best", reports.best_event(search, self.searches))
+        told = (self.job, self.searches, self.engine, self.store, self.cancelled)
+        changed, note = await placing.place(*told, self.allowance.left())
+        self._publish_best(changed)
         return note
+
+    async def _deliver(self) -> str:
+        """Build, check and race the model; what there is to say of it."""
+        told = (self.job, self.searches, self.engine, self.store, self.cancelled)
+        changed, note = await deliver(*told, self._measure)
+        self._publish_best(changed)
+        return note
+
+    def _publish_best(self, changed: Sequence[TaskSearch]) -> None:
+        for each in changed:
+            self.publish("best", reports.best_event(each, self.searches))
 
     async def _measure(self, wanted: Mapping[TaskSearch, list[Config]]) -> None:
         """Trials beyond the budget."""
