@@ -14,6 +14,7 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from server.boards.schemas import Board, BoardEvent, FleetReport
+    from server.jobs.built import JobVerdict
     from server.jobs.schemas import Job, Task
     from server.models.schemas import Model
     from server.records.schemas import Record
@@ -111,7 +112,17 @@ def counts(errors: dict[str, int]) -> str:
 def jobs(items: Iterable[Job]) -> Table:
     """One line a job."""
     result = table(
-        "job", "model", "target", "state", "trials", "failed", "estimate ms", "built ms", "elapsed", left=4
+        "job",
+        "model",
+        "target",
+        "state",
+        "trials",
+        "failed",
+        "estimate ms",
+        "built ms",
+        "gain",
+        "elapsed",
+        left=4,
     )
     for job in items:
         name = Text(job.model_name or "(one workload)")
@@ -121,7 +132,8 @@ def jobs(items: Iterable[Job]) -> Table:
         estimate = ms(job.estimated_ms, "") + mark(job.clock)
         built = job.built.measured_ms if job.built else None
         measured = ms(built, "") + (mark(job.clock) if built else "")
-        figures = (f"{job.trials}", f"{job.failed}", estimate, measured, duration(job.elapsed_s))
+        gained = number(job.verdict.gain if job.verdict else None, 2)
+        figures = (f"{job.trials}", f"{job.failed}", estimate, measured, gained, duration(job.elapsed_s))
         how = Text.assemble(state(job.state), f", {_wait(job)}" if job.waiting else "")
         result.add_row(f"{job.id}", name, job.target, how, *figures)
     return result
@@ -262,7 +274,7 @@ def progress(job: Job, tasks: Sequence[Task], rows: int) -> RenderableType:
     bar.add_row(state(job.state), ProgressBar(total=1.0, completed=share_used(job), width=30), _used(job))
     headline = Text.assemble(
         (ms(job.estimated_ms), "bold"),
-        f"{mark(job.clock)}  all layers, estimated (analysis alone {ms(job.recommended_ms)})",
+        f"{mark(job.clock)}  all layers, estimated",
     )
     return Group(bar, headline, Text(summary(job), style="dim"), Text(), task_table(tasks, rows, job.clock))
 
@@ -290,15 +302,21 @@ def task_table(tasks: Sequence[Task], rows: int, clock: str) -> Table:
 
 
 def times(job: Job) -> str:
-    """What the whole model takes: measured as it was built, if it was, beside what was estimated."""
-    estimates = (
-        f"{ms(job.estimated_ms)}{mark(job.clock)} estimated, {ms(job.recommended_ms)} with the analysis alone"
-    )
+    """What the whole model takes and what tuning gained, as measured; before that what is estimated."""
     if job.built is None or job.built.measured_ms is None:
-        return estimates
-    spread = f"spread {percent(job.built.spread)}"
-    measured = f"{ms(job.built.measured_ms)}{mark(job.clock)}"
-    return f"{measured} built and measured ({spread}), {estimates}"
+        return f"{ms(job.estimated_ms)}{mark(job.clock)} estimated"
+    found = job.verdict
+    if found is None:
+        spread = f"spread {percent(job.built.spread)}"
+        return f"{ms(job.built.measured_ms)}{mark(job.clock)} built and measured ({spread})"
+    return f"{ms(found.delivered_ms)}{mark(job.clock)} built and measured: {gain(found)}"
+
+
+def gain(found: JobVerdict) -> str:
+    """What tuning gained, and the model's own runtime beside it."""
+    if not found.peer_ms:
+        return found.text
+    return f"{found.text}; {number(found.peer_ms / found.delivered_ms)} times as fast as {found.peer}"
 
 
 def summary(job: Job) -> str:

@@ -21,8 +21,9 @@ from server import lengths
 from server.baselines.schemas import Baseline
 from server.http.lists import Items, Page
 from server.http.times import InUtc
+from server.jobs.built import BuiltModel, JobVerdict
 from server.jobs.examples import JOB, TASK
-from server.models.schemas import GivenShapes, ModelCheck
+from server.models.schemas import GivenShapes
 from tuner.states import TASK_TRIALS, JobState, Phase, TaskState
 from worker.fleet.tag import Tag
 
@@ -227,44 +228,6 @@ class Waiting(BaseModel):
     reason: str = Field(description="What it waits for.")
 
 
-class Operator(BaseModel):
-    """What a built model spends a part of its time in: one workload, or functions of one kind."""
-
-    name: str = Field(description="The workload for people, or what the functions are called.")
-    workload_key: str | None = Field(description="The workload's hash; null of what is not tuned.")
-    calls: int = Field(description="How many in one run.")
-    ms: float = Field(description="What all of them take of one run.")
-    share: float = Field(description="`ms` over the model's time.")
-
-
-class BuiltShapes(BaseModel):
-    """What a built model takes with one of several sets of input shapes."""
-
-    shapes: dict[str, list[int]] = Field(description="The shape of every input.")
-    measured_ms: float | None = Field(description="Median of its runs on the board; null when it is wrong.")
-    spread: float | None = Field(description="Interquartile range of the runs over their median.")
-    check: ModelCheck = Field(description="What was compared.")
-
-
-class BuiltModel(BaseModel):
-    """The model as the job's log builds it; of several sets of input shapes, one run with each."""
-
-    measured_ms: float | None = Field(description="Median of its runs on the board; null when it is wrong.")
-    spread: float | None = Field(description="Interquartile range of the runs over their median.")
-    other_ms: float | None = Field(description="The part of it in which no tuned layer is computed.")
-    in_place: float = Field(
-        description="How many times as long as by themselves the heaviest layers took inside a model, where "
-        "they were compared there; else 1."
-    )
-    operators: list[Operator] = Field(
-        description="All that its time is spent in, the longest first, as timed call by call in runs of the "
-        "model; empty of models that were built by an older version."
-    )
-    checked: bool = Field(description="Whether it was compared with its definition, and is right.")
-    check: ModelCheck = Field(description="What was compared.")
-    each: list[BuiltShapes] = Field(default=[], description="The same for each of several sets of shapes.")
-
-
 class Job(BaseModel):
     """A job and how far it is."""
 
@@ -314,7 +277,8 @@ class Job(BaseModel):
         description="Sum over the tasks of weight times best cost, null until every task has one; once "
         "`built` is known, times its `in_place` and with its `other_ms`."
     )
-    recommended_ms: float | None = Field(description="The same with the analysis's configs alone.")
+    verdict: JobVerdict | None = Field(description="What tuning gained; null where that was not measured.")
+    no_verdict: str = Field(description="Why an ended job has no verdict, or empty.")
     built: BuiltModel | None = Field(
         description="What the whole model takes: null until a job of a model has built it at its end."
     )

@@ -14,18 +14,17 @@ from server.db.tables import RecordRow, TaskRow
 
 @dataclass(frozen=True)
 class Totals:
-    """Of a job's tasks, in all; the seconds are those of the whole model, None while some are not known."""
+    """Of a job's tasks, in all; ``best_s`` is of the whole model, None while some layer has none."""
 
     trials: int = 0
     failed: int = 0
     reused: int = 0
     best_s: float | None = None
-    recommended_s: float | None = None
 
 
 def of_tasks(session: Session, jobs: Sequence[int]) -> dict[int, Totals]:
     """The totals of each of these jobs that has tasks."""
-    best, recommended = aliased(RecordRow), aliased(RecordRow)
+    best = aliased(RecordRow)
     query = (
         select(
             TaskRow.job_id,
@@ -33,10 +32,8 @@ def of_tasks(session: Session, jobs: Sequence[int]) -> dict[int, Totals]:
             func.sum(TaskRow.failed),
             func.sum(TaskRow.reused),
             _whole(best.ranking_s),
-            _whole(recommended.ranking_s),
         )
         .outerjoin(best, best.id == TaskRow.best_id)
-        .outerjoin(recommended, recommended.id == TaskRow.recommended_id)
         .where(TaskRow.job_id.in_(jobs))
         .group_by(TaskRow.job_id)
     )

@@ -30,8 +30,10 @@ from server.db.tables import (
 )
 from server.http.pages import thin
 from server.http.problems import Problem
-from server.jobs.schemas import BuiltModel, BuiltShapes, Job, JobBudget, Operator, Share, Task, Waiting
+from server.jobs.built import BuiltModel, BuiltShapes, JobVerdict, Operator
+from server.jobs.schemas import Job, JobBudget, Share, Task, Waiting
 from server.jobs.totals import Totals, errors_of, of_tasks
+from server.jobs.verdicts import verdict_of, why_no_verdict
 from server.models.schemas import ModelCheck
 from server.records import told
 from server.records.leaders import LEADS
@@ -123,7 +125,7 @@ def _show(row: JobRow, live: Live | None, related: _Related, waiting: Waiting | 
     ended = Live(row.elapsed_s, measured / row.elapsed_s if row.elapsed_s > 0 else None)
     live = live or ended
     state = JobState.CANCELLING if live.cancelling and row.state == JobState.RUNNING else JobState(row.state)
-    built, of = built_of(row), f"job {row.id}"
+    (built, verdict), of = _told(row), f"job {row.id}"
     workload = related.workloads.get(row.workload_key or "")
     return Job(
         id=row.id,
@@ -161,7 +163,8 @@ def _show(row: JobRow, live: Live | None, related: _Related, waiting: Waiting | 
         eta_s=live.eta_s,
         elapsed_s=live.elapsed_s,
         estimated_ms=_total_ms(tasks.best_s, built),
-        recommended_ms=_total_ms(tasks.recommended_s, built),
+        verdict=verdict,
+        no_verdict="" if verdict else why_no_verdict(row, built),
         built=built,
         peak_gflops=related.peaks.get((row.target_key, row.threads, row.clock)),
         errors=related.errors.get(row.id, {}),
@@ -275,10 +278,20 @@ def _total_ms(layers_s: float | None, built: BuiltModel | None) -> float | None:
 
 def built_of(row: JobRow) -> BuiltModel | None:
     """What is known of the job's model as it was built; None before."""
-    document = row.delivery
-    if document is None:
-        return None
-    return readable(lambda: _built(Delivery.from_json(document)), None, f"the build of job {row.id}")
+    return _told(row)[0]
+
+
+def _told(row: JobRow) -> tuple[BuiltModel | None, JobVerdict | None]:
+    """The job's model as it was built, and what tuning gained; None of what is not known."""
+    if (document := row.delivery) is None:
+        return None, None
+
+    def read() -> tuple[BuiltModel | None, JobVerdict | None]:
+        delivery = Delivery.from_json(document)
+        return _built(delivery), verdict_of(delivery)
+
+    found = readable(read, None, f"the build of job {row.id}")
+    return (None, None) if found is None else found
 
 
 def _built(delivery: Delivery) -> BuiltModel:

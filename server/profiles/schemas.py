@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.config import JsonDict
 
 from kernels.numerics import Numerics
-from server.jobs.schemas import Operator
+from server.jobs.built import Operator
 from server.models.schemas import Dimension, ModelCheck
 
 PROFILE_BYTES = 256 << 20

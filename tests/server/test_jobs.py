@@ -21,9 +21,10 @@ from server.db.database import Database
 from server.db.tables import JobRow
 from server.http.pages import thin
 from server.jobs import views
-from server.jobs.schemas import BuiltModel
+from server.jobs.built import BuiltModel
 from server.settings import Settings
 from tuner.backend.check import Check, Delivery
+from tuner.backend.verdict import Verdict
 from tuner.log.record import read_log
 from tuner.log.relayouts import read_relayouts
 from worker.candidate import Candidate
@@ -151,9 +152,12 @@ def test_the_built_model_is_the_last_word(client: TestClient, engine: FakeEngine
         {"name": "conv", "key": "6b7d178c4a20e046", "calls": 2, "seconds": 4e-3},
         {"name": "softmax", "key": "", "calls": 1, "seconds": 1e-3},
     ]
-    engine.delivery = Delivery(check, seconds=5e-3, spread=0.02, other_s=1e-3, operators=operators)
+    verdict = Verdict(6e-3, 5e-3, 1.2, 1.1, 1.3, 25, peer="onnxruntime", peer_s=8e-3)
+    engine.delivery = Delivery(
+        check, seconds=5e-3, spread=0.02, other_s=1e-3, operators=operators, verdict=verdict
+    )
     job = create(client, workload=None, model=model["hash"], budget={"trials": 20})
-    assert job["built"] is None
+    assert (job["built"], job["verdict"], job["no_verdict"]) == (None, None, "")
     job = wait(client, job["id"])
     assert job["built"] == {
         "measured_ms": 5.0,
@@ -167,6 +171,19 @@ def test_the_built_model_is_the_last_word(client: TestClient, engine: FakeEngine
         "checked": True,
         "check": vars(check),
         "each": [],
+    }
+    assert job["verdict"] == {
+        "untuned_ms": 6.0,
+        "delivered_ms": 5.0,
+        "gain": 1.2,
+        "low": 1.1,
+        "high": 1.3,
+        "rounds": 25,
+        "difference": True,
+        "same": False,
+        "peer": "onnxruntime",
+        "peer_ms": 8.0,
+        "text": str(verdict),
     }
     # What is no layer belongs to the estimates as well, and to their curve; no layer was timed in place here.
     tasks = client.get(f"{URL}/{job['id']}/tasks").json()["items"]
@@ -182,6 +199,7 @@ def test_the_built_model_is_the_last_word(client: TestClient, engine: FakeEngine
     job = wait(client, job["id"])
     assert (job["state"], job["message"]) == ("failed", "the built model is wrong: conv5 differs by 0.3")
     assert (job["built"]["measured_ms"], job["built"]["checked"]) == (None, False)
+    assert (job["verdict"], job["no_verdict"]) == (None, "its built model is wrong")
 
 
 def test_a_second_job_reuses_what_is_known(client: TestClient, engine: FakeEngine) -> None:

@@ -49,7 +49,11 @@ def test_the_main_job(shell: Shell, tiny_model: Path, tmp_path: Path) -> None:
     shown = next(entry for entry in json.loads(shell("jobs", "--json")) if entry["id"] == job)
     assert (shown["state"], shown["model_name"], shown["failed"]) == ("done", "tiny.onnx", 0)
     assert shown["trials"] == 12
-    assert 0 < shown["estimated_ms"] <= shown["recommended_ms"]
+    verdict = shown["verdict"]
+    assert shown["estimated_ms"] > 0
+    assert 0 < verdict["low"] <= verdict["gain"] <= verdict["high"]
+    assert (verdict["rounds"] >= 25, verdict["peer"]) == (True, "onnxruntime")
+    assert verdict["text"] in report.replace("\n", " ")
     [board] = json.loads(shell("boards", "--json"))
     assert (board["id"], board["target"], board["clock"]) == ("host", "host", "wall")
     assert board["trials"] >= 12

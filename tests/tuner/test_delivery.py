@@ -12,12 +12,14 @@ from formula_engine import AVX2, FakeEngine, job, run
 from memory_store import MemoryStore
 from tiny_models import model, node, save
 
+from kernels import registry
 from kernels import target as targets
 from tuner.backend import apply
 from tuner.backend.check import Check, Delivery
 from tuner.backend.manifest import Manifest
 from tuner.backend.profile import profile_of
-from tuner.job import delivery_child
+from tuner.frontend.graph import load_partition
+from tuner.job import delivery_child, race
 from tuner.log.record import Record
 from tuner.states import JobState
 from worker.measure.host import host_target
@@ -140,3 +142,28 @@ def test_a_wrong_model_is_not_timed(payload, monkeypatch):
     found = Delivery.from_json(delivery_child.deliver_in_child(payload, lambda _: None))
     assert found.check.wrong.startswith("b differs by 0.1")
     assert found.seconds is None
+
+
+def test_a_model_is_raced_beside_the_untuned_one(payload, monkeypatch):
+    """Without records both are the same; a slow config for the second layer loses."""
+    monkeypatch.setattr(race, "GROUPS", 2)
+    monkeypatch.setattr(race, "MORE_S", 0.0)
+    alike = delivery_child.deliver_in_child({**payload, "race": True}, lambda _: None)
+    verdict = Delivery.from_json(alike).verdict
+    assert (verdict.same, verdict.gain, verdict.peer) == (True, 1.0, "onnxruntime")
+    assert verdict.delivered_s > 0
+    assert verdict.peer_s > 0
+    (_, product), target = load_partition(payload["model"]).products, host_target()
+    kernel, workload = registry.kernel("fconv"), product.workload
+    space = [c for c in registry.search_space(workload, target) if c.kernel == "fconv"]
+    slow = max(space, key=lambda config: kernel.predict(workload, config, target))
+    record = Record(workload, target, slow, kernel.version, cost_s=1e-9)
+    payload = {**payload, "race": True, "records": [record.to_json()]}
+    found = delivery_child.deliver_in_child(payload, lambda _: None)
+    verdict = Delivery.from_json(json.loads(json.dumps(found))).verdict
+    assert (verdict.same, verdict.rounds) == (False, 10)
+    assert verdict.gain < 0.95
+    assert verdict.untuned_s < verdict.delivered_s
+    untuned = {each["key"]: each["config"] for each in found["untuned"]}
+    assert len(untuned) == 2
+    assert untuned[workload.key] != slow.to_json()

@@ -16,6 +16,7 @@ from typing import Any, Self, TextIO
 
 import tvm
 from tvm import relax
+from tvm_ffi import structural_equal
 
 from kernels import target as targets
 from kernels.numerics import Numerics
@@ -100,7 +101,7 @@ class _Built:
 
     def rivals(self, untuned: Self | None) -> dict[str, Self]:
         """Who races: it, and the ``untuned`` model unless that is one and the same."""
-        same = untuned is None or tvm.ir.structural_equal(self.lowered.module, untuned.lowered.module)
+        same = untuned is None or structural_equal(self.lowered.module, untuned.lowered.module)
         return {DELIVERED: self} if same or untuned is None else {DELIVERED: self, UNTUNED: untuned}
 
     def compile(self, send: Send, whole: bool = False) -> Any:

@@ -96,11 +96,10 @@ class _Run:
         self.tally = Tally()
         self.phase = Phase.SEARCHING
         self.away_until = 0.0
-        self.leaving = False
-        """Whether the service stops, which waits for no database."""
+        self.leaving = False  # the service stops, and waits for no database
         self.streak = Streak()
+        # Jobs of one kind share boards.
         self.kind = f"{job.demand.target.key} {job.demand.clock}"
-        """Jobs of one kind share boards."""
 
     async def run(self) -> JobState:
         """The whole job; raises nothing but its own cancellation."""
@@ -347,21 +346,18 @@ class _Run:
 
     async def _place(self) -> str:
         """Compare the best configs inside the built model; what went wrong, if anything."""
-        told = (self.job, self.searches, self.engine, self.store, self.cancelled)
-        changed, note = await placing.place(*told, self.allowance.left())
-        self._publish_best(changed)
-        return note
+        parts = (self.job, self.searches, self.engine, self.store, self.cancelled)
+        return self._publish_best(*await placing.place(*parts, self.allowance.left()))
 
     async def _deliver(self) -> str:
         """Build, check and race the model; what there is to say of it."""
-        told = (self.job, self.searches, self.engine, self.store, self.cancelled)
-        changed, note = await deliver(*told, self._measure)
-        self._publish_best(changed)
-        return note
+        parts = (self.job, self.searches, self.engine, self.store, self.cancelled)
+        return self._publish_best(*await deliver(*parts, self._measure))
 
-    def _publish_best(self, changed: Sequence[TaskSearch]) -> None:
+    def _publish_best(self, changed: Sequence[TaskSearch], note: str = "") -> str:
         for each in changed:
             self.publish("best", reports.best_event(each, self.searches))
+        return note
 
     async def _measure(self, wanted: Mapping[TaskSearch, list[Config]]) -> None:
         """Trials beyond the budget."""

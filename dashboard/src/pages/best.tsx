@@ -78,8 +78,8 @@ function Configs({ job }: { job: Job }) {
     <>
       <Group>
         <Text>
-          {measured(job)} built and measured, {milliseconds(job.estimated_ms)} estimated,{" "}
-          {milliseconds(job.recommended_ms)} before tuning
+          {measured(job)} built and measured
+          {job.verdict ? `: ${job.verdict.text}` : `, ${milliseconds(job.estimated_ms)} estimated`}
         </Text>
         <ClockMark clock={job.clock} />
         {job.model && (

@@ -1,7 +1,7 @@
 /** What is compared: a job or a build of the command line, by what both have. */
 import type { Job, Task } from "../api/client";
 import { duration, measured, milliseconds } from "../format";
-import { gainOf, nameOf } from "../parts/job-names";
+import { besidePeer, gainOf, nameOf, untunedOf } from "../parts/job-names";
 import type { Timed } from "./job-history";
 import { timeOf } from "./job-history";
 
@@ -55,10 +55,11 @@ export const FACTS = [
   "Submitted",
   "Trials",
   "Took",
-  "Before tuning",
+  "Untuned",
   "Estimated",
   "Delivered",
   "Gain by tuning",
+  "Beside its runtime",
 ] as const;
 export type Fact = (typeof FACTS)[number];
 
@@ -110,9 +111,10 @@ function factsOf(job: Job): Side["facts"] {
     Submitted: new Date(job.created).toLocaleString(),
     Trials: `${job.trials}${job.reused ? `, ${job.reused} known before` : ""}`,
     Took: duration(job.elapsed_s),
-    "Before tuning": milliseconds(job.recommended_ms),
+    Untuned: untunedOf(job),
     Estimated: milliseconds(job.estimated_ms),
     Delivered: measured(job),
     "Gain by tuning": gainOf(job),
+    "Beside its runtime": besidePeer(job),
   };
 }

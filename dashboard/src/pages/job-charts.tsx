@@ -20,7 +20,7 @@ const NAMED = 5;
 
 type Gain = { task: Task; ms: number; share: number };
 
-/** Which tasks the gain over the untuned model came from, the largest first. */
+/** Which tasks the gain over their first trials came from, the largest first. */
 export function gainsOf(tasks: Task[]): Gain[] {
   const gains = tasks.map((task) => ({
     task,
@@ -129,6 +129,7 @@ function wholeOf(
   chosen: number | null,
   palette: string[],
 ) {
+  const untuned = job.verdict?.untuned_ms;
   const texts = new Map(tasks.map((task) => [task.id, task.text]));
   const colours = new Map(gains.map(({ task }, at) => [task.id, palette[at + 1]!]));
   const falls = points.filter((point) => point.task !== null);
@@ -159,9 +160,7 @@ function wholeOf(
       type: "value",
       scale: true,
       // A line beside the curve does not move the axis by itself.
-      ...(job.recommended_ms !== null && {
-        max: ({ max }: { max: number }) => Math.max(max, job.recommended_ms! * 1.02),
-      }),
+      ...(untuned && { max: ({ max }: { max: number }) => Math.max(max, untuned * 1.02) }),
       axisLabel: { formatter: milliseconds, showMaxLabel: false },
     },
     series: [
@@ -176,12 +175,12 @@ function wholeOf(
           // It ends at the figure that stands above it: the two are asked for one after the other.
           ...(job.estimated_ms === null ? [] : [[job.trials, job.estimated_ms]]),
         ],
-        ...(job.recommended_ms !== null && {
+        ...(untuned && {
           markLine: {
             symbol: "none",
             precision: DIGITS,
-            label: { formatter: "before tuning", position: "insideEndTop" },
-            data: [{ yAxis: job.recommended_ms }],
+            label: { formatter: "untuned", position: "insideEndTop" },
+            data: [{ yAxis: untuned }],
           },
         }),
       },
@@ -241,7 +240,7 @@ export function Curves({ job, tasks, chosen }: { job: Job; tasks: Task[]; chosen
         <>
           <Chart
             option={option}
-            label={`Best time so far of ${shown.length} tasks of job ${job.id} over their trials; dashed: untuned${
+            label={`Best time so far of ${shown.length} tasks of job ${job.id} over their trials; dashed: the analysis's config${
               libraries.length ? `; dotted: ${libraries.join(", ")}` : ""
             }`}
             onPick={({ seriesIndex }) => chosen.choose(shown[seriesIndex]?.id ?? null)}
@@ -256,7 +255,7 @@ export function Curves({ job, tasks, chosen }: { job: Job; tasks: Task[]; chosen
         </>
       )}
       <Text size="sm" c="dimmed">
-        Dashed: untuned, by the analysis alone.{" "}
+        Dashed: the analysis's config.{" "}
         {libraries.length
           ? `Dotted: ${libraries.join(", ")} on the same machine, ${job.threads} thread${job.threads > 1 ? "s" : ""}.`
           : `No library was timed on these; tilefleet baselines ${job.id} does that for the host.`}
@@ -325,7 +324,7 @@ function curvesOf(shown: Task[], chosen: number | null, palette: string[]) {
           symbol: "none",
           precision: DIGITS,
           data: [
-            ...(task.recommended_s ? [line("untuned", task.recommended_s, "dashed", opacity)] : []),
+            ...(task.recommended_s ? [line("analysis", task.recommended_s, "dashed", opacity)] : []),
             ...task.baselines.map((each) => line(nameOf(each), each.seconds, "dotted", opacity)),
           ],
         },

@@ -39,17 +39,17 @@ export function Next({ job, tasks }: { job: Job; tasks: Task[] }) {
 
 type Bar = { name: string; value: string; parts: [string, number, string][] };
 
-/** Before tuning, the layers by themselves, the estimate of the whole, and what was delivered. */
+/** The untuned model, the layers by themselves, the estimate of the whole, and what was delivered. */
 function Times({ job, tasks }: { job: Job; tasks: Task[] }) {
   const layers = 1e3 * tasks.reduce((sum, task) => sum + task.weight * (task.best_s ?? 0), 0);
-  const { built, estimated_ms, recommended_ms } = job;
+  const { built, estimated_ms, verdict } = job;
   if (estimated_ms === null) return null;
   const bars: Bar[] = [];
-  if (recommended_ms !== null)
+  if (verdict)
     bars.push({
-      name: "Before tuning, estimated",
-      value: milliseconds(recommended_ms),
-      parts: [["before tuning", recommended_ms, "gray.5"]],
+      name: "Untuned: built and measured",
+      value: milliseconds(verdict.untuned_ms),
+      parts: [["untuned", verdict.untuned_ms, "gray.5"]],
     });
   bars.push({
     name: "Sum of the layers",

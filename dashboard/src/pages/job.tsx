@@ -16,7 +16,7 @@ import { ClockMark } from "../parts/clock";
 import { Notice } from "../parts/notice";
 import { Failure, Loaded } from "../parts/states";
 import { Delete, Labels, Rename } from "../parts/job-dialogs";
-import { gainOf, nameOf, shareDone, waitsAs } from "../parts/job-names";
+import { besidePeer, gainOf, nameOf, shareDone, untunedOf, waitsAs } from "../parts/job-names";
 import { Budget } from "./job-budget";
 import type { Chosen } from "./job-charts";
 import { Curves, WholeModel } from "./job-charts";
@@ -155,8 +155,9 @@ function Figures({ job }: { job: Job }) {
   const figures: [string, string][] = [
     ["Delivered", measured(job)],
     ["Estimated", milliseconds(job.estimated_ms)],
-    ["Before tuning", milliseconds(job.recommended_ms)],
+    ["Untuned", untunedOf(job)],
     ["Gain", gainOf(job)],
+    ["Beside its runtime", besidePeer(job)],
     ["Trials", `${job.trials}${job.reused ? `, ${job.reused} known before` : ""}`],
     ["Trials a second", job.trials_per_s === null ? "–" : digits(job.trials_per_s)],
     ["Time left", isOver(job) ? "–" : duration(job.eta_s)],

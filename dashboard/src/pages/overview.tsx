@@ -9,7 +9,7 @@ import { useBoards, useRecentBests, useRecordRate } from "../api/queries";
 import { duration, measured, milliseconds, percent, seconds } from "../format";
 import { StateBadge } from "../parts/badges";
 import { ClockMark } from "../parts/clock";
-import { nameOf, shareDone, waitsAs } from "../parts/job-names";
+import { gainOf, nameOf, shareDone, untunedOf, waitsAs } from "../parts/job-names";
 import { Section } from "../parts/section";
 import { Spark } from "../parts/spark";
 import { Empty, Loaded } from "../parts/states";
@@ -55,7 +55,7 @@ export function Overview() {
                 ),
               },
               { head: "Best", cell: (best) => seconds(best.best_s) },
-              { head: "Before tuning", cell: (best) => seconds(best.recommended_s) },
+              { head: "Analysis's", cell: (best) => seconds(best.recommended_s) },
               {
                 head: "Job",
                 cell: (best) => (
@@ -164,7 +164,6 @@ function RunningJob({ job }: { job: Job }) {
       </Text>
       <Text size="sm">
         {job.estimated_ms === null ? "no estimate yet" : `${milliseconds(job.estimated_ms)} estimated`}
-        {job.recommended_ms !== null && `, ${milliseconds(job.recommended_ms)} before tuning`}
       </Text>
       {job.waiting && (
         <Text size="sm" c="var(--warning)">
@@ -204,7 +203,8 @@ function RecentJobs({ jobs }: { jobs: Job[] }) {
         { head: "Trials", cell: (job) => job.trials },
         { head: "Measured", cell: measured },
         { head: "Estimated", cell: (job) => milliseconds(job.estimated_ms) },
-        { head: "Before tuning", cell: (job) => milliseconds(job.recommended_ms) },
+        { head: "Untuned", cell: untunedOf },
+        { head: "Gain", cell: gainOf },
         { head: "Took", cell: (job) => duration(job.elapsed_s) },
       ]}
     />

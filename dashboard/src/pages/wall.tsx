@@ -11,7 +11,7 @@ import { duration, measured, milliseconds, percent } from "../format";
 import { Spark } from "../parts/spark";
 import { Failure, Loaded } from "../parts/states";
 import { needsSomebody, reasonOf, stateOf } from "./board-state";
-import { nameOf, shareDone } from "../parts/job-names";
+import { nameOf, shareDone, untunedOf } from "../parts/job-names";
 import { useFleetTab } from "../tab";
 import classes from "./wall.module.css";
 
@@ -154,7 +154,7 @@ function Ended() {
             {nameOf(job)} on {job.target}
           </Anchor>
           <Text>
-            {milliseconds(job.recommended_ms)} →{" "}
+            {job.verdict && <>{untunedOf(job)} → </>}
             {job.built?.measured_ms ? measured(job) : milliseconds(job.estimated_ms)}
           </Text>
         </Group>
