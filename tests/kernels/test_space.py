@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import pytest
 
+from kernels import registry
 from kernels.space import Config, Knobs, SearchSpace, Space
+from kernels.target import CATALOGUE
+from kernels.workload.base import Conv2d
 
 
 def _too_big(knobs: Knobs) -> str | None:
@@ -70,3 +74,14 @@ def test_config_round_trip_and_name() -> None:
         Config.from_json({"kernel": "toy", "rows": [4]})
     with pytest.raises(ValueError, match="order must be a number"):
         config.int("order")
+
+
+@pytest.mark.parametrize("name", ["rpi4", "x86-avx2", "power10"])
+def test_every_prediction_is_a_time(name: str) -> None:
+    """Also where a picture has fewer pixels than a tile: what is predicted below 0 would always be picked."""
+    target = CATALOGUE[name]
+    for channels, side, filters in itertools.product((3, 960), (1, 2), (8, 320)):
+        conv = Conv2d(10, channels, side, side, filters, 1, 1)
+        for config in registry.recommendations(conv, target, any_layout=True):
+            seconds = registry.kernel(config.kernel).predict(conv, config, target)
+            assert 0 < seconds < 1, (conv, config)

@@ -112,4 +112,5 @@ def _weights(plan: Plan) -> float:
     windows = 4.0 * plan.conv.in_c * plan.source.pixels.channel_pitch
     again = (blocks - 1) * machine.stream_cycles(target, weights, weights + windows / blocks)
     in_use = weights / (plan.filter_tiles if plan.knobs.order == WEIGHT_STATIONARY else 1) / plan.channel_sets
-    return again + (tiles - blocks) * machine.stream_cycles(target, weights, in_use)
+    # A block of fewer windows than a tile has is one tile all the same.
+    return again + max(0.0, tiles - blocks) * machine.stream_cycles(target, weights, in_use)
