@@ -108,6 +108,7 @@ def run(
         "tuned_ms": totals["tuned_ms"],
         "estimated_ms": job.estimated_ms,
         "built": job.built.model_dump() if job.built else None,
+        "verdict": job.verdict.model_dump() if job.verdict else None,
         "onnxruntime_ms": totals["onnxruntime_ms"],
         "speedup_vs_onnxruntime": totals["onnxruntime_ms"] / totals["tuned_ms"],
         **{name: manifest[name] for name in ("checked", "check")},

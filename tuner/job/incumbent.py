@@ -47,11 +47,15 @@ async def prefer(
 def _unmeasured(
     searches: Iterable[TaskSearch], untuned: Mapping[str, Set[Config]]
 ) -> dict[TaskSearch, list[Config]]:
-    """Configs of an untuned model that no trial of their workload ran."""
+    """Configs of an untuned model that no trial of their workload ran, while others did.
+
+    A workload of which none ran has these anyway, as any build takes them.
+    """
     found = {}
     for search in searches:
         ran = {record.config for record in search.records.values() if record.error is None}
-        if lacks := sorted(untuned.get(search.task.workload.key, set()) - ran, key=str):
+        lacks = sorted(untuned.get(search.task.workload.key, set()) - ran, key=str)
+        if ran and lacks:
             found[search] = lacks
     return found
 

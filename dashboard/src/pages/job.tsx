@@ -164,7 +164,7 @@ function Figures({ job }: { job: Job }) {
     ["Took", duration(job.elapsed_s)],
   ];
   return (
-    <SimpleGrid cols={{ base: 2, sm: 4, lg: 8 }} spacing="xs" component="dl" m={0}>
+    <SimpleGrid cols={{ base: 2, sm: 3, lg: 9 }} spacing="xs" component="dl" m={0}>
       {figures.map(([name, value]) => (
         <Card key={name} withBorder padding="xs">
           <Text component="dt" size="sm" c="dimmed">
