@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import time
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,11 +19,7 @@ from server.app import create_app
 from server.db.database import Database
 from server.db.tables import JobRow
 from server.http.pages import thin
-from server.jobs import views
-from server.jobs.built import BuiltModel
 from server.settings import Settings
-from tuner.backend.check import Check, Delivery
-from tuner.backend.verdict import Verdict
 from tuner.log.record import read_log
 from tuner.log.relayouts import read_relayouts
 from worker.candidate import Candidate
@@ -143,63 +138,6 @@ def test_a_model_is_tuned(client: TestClient, engine: FakeEngine) -> None:
     assert (best["config"], best["verified_s"]) == (tasks[0]["best_config"], tasks[0]["best_s"])
     records = client.get("/api/v1/records", params={"job": job["id"], "limit": 500}).json()["items"]
     assert len(records) == job["trials"]
-
-
-def test_the_built_model_is_the_last_word(client: TestClient, engine: FakeEngine) -> None:
-    model = client.post("/api/v1/models", params={"name": "net.onnx"}, content=conv_model()).json()
-    check = Check(1e-4, {"y": 1e-6}, {"y": 1e-4}, "onnxruntime 1.31.1")
-    operators = [
-        {"name": "conv", "key": "6b7d178c4a20e046", "calls": 2, "seconds": 4e-3},
-        {"name": "softmax", "key": "", "calls": 1, "seconds": 1e-3},
-    ]
-    verdict = Verdict(6e-3, 5e-3, 1.2, 1.1, 1.3, 25, peer="onnxruntime", peer_s=8e-3)
-    engine.delivery = Delivery(
-        check, seconds=5e-3, spread=0.02, other_s=1e-3, operators=operators, verdict=verdict
-    )
-    job = create(client, workload=None, model=model["hash"], budget={"trials": 20})
-    assert (job["built"], job["verdict"], job["no_verdict"]) == (None, None, "")
-    job = wait(client, job["id"])
-    assert job["built"] == {
-        "measured_ms": 5.0,
-        "spread": 0.02,
-        "other_ms": 1.0,
-        "in_place": 1.0,
-        "operators": [
-            {"name": "conv", "workload_key": "6b7d178c4a20e046", "calls": 2, "ms": 4.0, "share": 0.8},
-            {"name": "softmax", "workload_key": None, "calls": 1, "ms": 1.0, "share": 0.2},
-        ],
-        "checked": True,
-        "check": vars(check),
-        "each": [],
-    }
-    assert job["verdict"] == {
-        "untuned_ms": 6.0,
-        "delivered_ms": 5.0,
-        "gain": 1.2,
-        "low": 1.1,
-        "high": 1.3,
-        "rounds": 25,
-        "difference": True,
-        "same": False,
-        "peer": "onnxruntime",
-        "peer_ms": 8.0,
-        "text": str(verdict),
-    }
-    # What is no layer belongs to the estimates as well, and to their curve; no layer was timed in place here.
-    tasks = client.get(f"{URL}/{job['id']}/tasks").json()["items"]
-    layers_ms = sum(1e3 * task["weight"] * task["best_s"] for task in tasks)
-    assert job["estimated_ms"] == pytest.approx(layers_ms + 1)
-    curve = client.get(f"{URL}/{job['id']}/progress").json()["points"]
-    assert curve[-1]["estimated_ms"] == pytest.approx(layers_ms + 1)
-    slower = BuiltModel.model_validate(job["built"] | {"in_place": 1.25})
-    assert views.whole_ms(4e-3, slower) == pytest.approx(6.0)
-
-    engine.delivery = Delivery(replace(check, wrong="conv5 differs by 0.3"))
-    assert client.post(f"{URL}/{job['id']}/resume").status_code == 200
-    job = wait(client, job["id"])
-    assert (job["state"], job["message"]) == ("failed", "the built model is wrong: conv5 differs by 0.3")
-    assert (job["built"]["measured_ms"], job["built"]["checked"]) == (None, False)
-    assert (job["verdict"], job["no_verdict"]) == (None, "its built model is wrong")
 
 
 def test_a_second_job_reuses_what_is_known(client: TestClient, engine: FakeEngine) -> None:
