@@ -26,7 +26,7 @@ CONV = Conv2d(n=1, in_c=32, in_h=28, in_w=28, out_c=64, kh=3, kw=3, pad=(1, 1, 1
 
 @pytest.fixture(scope="module", params=BOARDS)
 def timed(request, simulated_dir, tmp_path_factory):
-    """What the program says on a board: the ticks of its three pieces of work, by threads."""
+    """What the program says on a board: the ticks of its four pieces of work, by threads."""
     board = request.param
     folder = tmp_path_factory.mktemp("threads")
     options = ["-target", SIM_MODELS[board].triple, *STATIC, "-I", str(SOURCES)]
@@ -49,9 +49,10 @@ def test_threads_take_the_same_time_on_every_start(timed):
 
 def test_cores_share_memory_and_locks_and_nothing_else(timed):
     alone, four = timed(1), timed(4)
-    compute, walk, turns = (one / other for one, other in zip(alone, four, strict=True))
+    compute, walk, change, turns = (one / other for one, other in zip(alone, four, strict=True))
     assert compute > 3
     assert walk < 0.8 * compute  # the memory of the board is less than four times what one core takes of it
+    assert change < 0.8 * walk  # each line goes back, too
     assert turns < 1 / 3  # four times the work, which the lock lets one thread do at a time
 
 

@@ -1,5 +1,5 @@
-/* threads_guest PAGE THREADS: the simulated ticks of three pieces of work that so many threads share: sums in registers,
- * a walk through 4 MB, and turns with a lock that all want. */
+/* threads_guest PAGE THREADS: the simulated ticks of four pieces of work that so many threads share: sums in registers,
+ * a walk through 4 MB, one that changes them, and turns with a lock that all want. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -40,6 +40,12 @@ static void *walk(void *id) {
   return NULL;
 }
 
+static void *change(void *id) {
+  volatile unsigned char *from = memory + BYTES / threads * (long)id;
+  for (long at = 0; at < BYTES / threads; at += LINE) from[at]++;
+  return NULL;
+}
+
 static void *take_turns(void *id) {
   (void)id;
   for (int i = 0; i < TURNS; i++) {
@@ -73,6 +79,7 @@ int main(int count, char **given) {
   memset(memory, 1, BYTES);
   measure(compute);
   measure(walk);
+  measure(change);
   measure(take_turns);
   return 0;
 }

@@ -8,7 +8,7 @@
 enum { PAGE_BITS = 12, TRANSLATIONS = 1024, STREAMS = 8, FIRST_PAGES = 1 << 12 };
 static const uint64_t NOTHING = UINT64_MAX;
 
-/* Lines by set, the most recently used first. */
+/* Lines by set, the most recently used first: each twice its number, plus one where it was written. */
 typedef struct {
   uint64_t *lines;
   uint64_t sets, ways;
@@ -140,20 +140,34 @@ static uint64_t line_in(uint64_t frame, uint64_t address) {
   return (frame << (PAGE_BITS - line_bits)) | (address & ((1 << PAGE_BITS) - 1)) >> line_bits;
 }
 
-/* Use a line: whether it was there, and now it is. */
-static bool cache_use(Cache *cache, uint64_t line) {
+/* Use a line: whether it was there, and now it is. Where not, `*left` is the written line that it pushes out, or
+ * NOTHING. */
+static bool cache_use(Cache *cache, uint64_t line, bool written, uint64_t *left) {
   uint64_t *set = cache->lines + (line & (cache->sets - 1)) * cache->ways, way = 0;
-  while (way < cache->ways - 1 && set[way] != line) way++;
-  bool hit = set[way] == line;
-  memmove(set + 1, set, way * sizeof *set);
-  set[0] = line;
+  while (way < cache->ways - 1 && set[way] >> 1 != line) way++;
+  uint64_t last = set[way];
+  bool hit = last >> 1 == line;
+  if (!hit) *left = last != NOTHING && (last & 1) ? last >> 1 : NOTHING;
+  if (way) memmove(set + 1, set, way * sizeof *set);
+  set[0] = line << 1 | written | (hit & last);
   return hit;
+}
+
+/* Write a line that is there; false where it is not. */
+static bool cache_write(Cache *cache, uint64_t line) {
+  uint64_t *set = cache->lines + (line & (cache->sets - 1)) * cache->ways;
+  for (uint64_t way = 0; way < cache->ways; way++)
+    if (set[way] >> 1 == line) {
+      set[way] |= 1;
+      return true;
+    }
+  return false;
 }
 
 static void cache_drop(Cache *cache, uint64_t line) {
   uint64_t *set = cache->lines + (line & (cache->sets - 1)) * cache->ways;
   for (uint64_t way = 0; way < cache->ways; way++)
-    if (set[way] == line) {
+    if (set[way] >> 1 == line) {
       memmove(set + way, set + way + 1, (cache->ways - 1 - way) * sizeof *set);
       set[cache->ways - 1] = NOTHING;
     }
@@ -207,21 +221,38 @@ static void take_from_others(CoreCaches *mine, uint64_t line) {
   }
 }
 
+static uint64_t row_of(uint64_t line) { return line >> (PAGE_BITS - line_bits); }
+
+/* A written line leaves a cache for the next one that has it, or for memory, which nobody waits for. */
+static void write_back(Cache *const *next, uint64_t line, uint64_t now) {
+  if (line == NOTHING) return;
+  for (; *next; next++)
+    if (cache_write(*next, line)) return;
+  bus_move(row_of(line), true, now);
+}
+
 static void access_line(CoreCaches *mine, uint64_t address, const Access *access, MemoryCost *cost) {
-  uint64_t line = line_in(frame_of(address >> PAGE_BITS), address);
+  uint64_t line = line_in(frame_of(address >> PAGE_BITS), address), left;
   if (access->stores && all->next) take_from_others(mine, line);
+  if (!access->beyond_l1 && cache_use(&mine->l1, line, access->stores, &left)) return;
+  uint64_t now = access->ticks + cost->ticks;
+  Cache *const beyond[] = {&mine->l2, l3.lines ? &l3 : NULL, NULL};
   if (!access->beyond_l1) {
-    if (cache_use(&mine->l1, line)) return;
+    write_back(beyond, left, now);
     cost->l1_misses++;
   }
-  bool hit = cache_use(&mine->l2, line);
+  bool hit = cache_use(&mine->l2, line, access->beyond_l1 && access->stores, &left);
+  if (!hit) write_back(beyond + 1, left, now);
   if (hit && access->beyond_l1) return;
   bool streamed = is_streamed(mine, line);
   Level *level = &from_l2;
   if (!hit) {
     cost->l2_misses++;
-    level = l3.lines && cache_use(&l3, line) ? &from_l3 : &from_memory;
-    if (level == &from_memory && all->next) cost->ticks += bus_wait(mine, access->ticks + cost->ticks);
+    level = &from_memory;
+    if (l3.lines && cache_use(&l3, line, false, &left)) level = &from_l3;
+    else if (l3.lines) write_back(beyond + 2, left, now);
+    /* A stream of stores writes whole lines, which nobody reads first. */
+    if (level == &from_memory && !(streamed && access->stores)) cost->ticks += bus_move(row_of(line), false, now);
   }
   if (streamed || (access->stores && model.window)) cost->ticks += level->stream_ticks;
   else fetch(mine, level, access, cost);

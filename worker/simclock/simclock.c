@@ -3,10 +3,10 @@
  *
  * Options: isa=NAME of a classify_NAME.c, page=FILE, clock=NAME, hz=N, and the model: l1_bytes, l1_ways,
  * l2_bytes, l2_ways, line_bytes, l2_cycles, memory_cycles, l2_stream_cycles, memory_stream_cycles; for a third
- * cache l3_bytes, l3_ways, l3_cycles and l3_stream_cycles; of several cores: cores, l2_shared, memory_line_cycles,
- * start_cycles and wake_cycles; and what instructions cost: prices=FILE, a table of
- * prices.h, with in_flight, the misses that are under way at once, or else width, the pipes' slots a cycle
- * (integer, branch, load, store, vector, matrix) and divide_cycles. */
+ * cache l3_bytes, l3_ways, l3_cycles and l3_stream_cycles; of the memory of all cores memory_line_cycles,
+ * memory_write_cycles and memory_row_cycles (bus.h); of several cores: cores, l2_shared, start_cycles and wake_cycles; and
+ * what instructions cost: prices=FILE, a table of prices.h, with in_flight, the misses that are under way at once, or else
+ * width, the pipes' slots a cycle (integer, branch, load, store, vector, matrix) and divide_cycles. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -289,7 +289,12 @@ static int configure(int argc, char **argv) {
     model.l3_stream_ticks = TICKS * number(&options, "l3_stream_cycles");
   }
   model.l2_shared = option("l2_shared", argc, argv);
-  if (option("memory_line_cycles", argc, argv)) bus_configure(TICKS * number(&options, "memory_line_cycles"));
+  if (option("memory_line_cycles", argc, argv)) {
+    BusModel bus = {.read = TICKS * number(&options, "memory_line_cycles")};
+    bus.write = option("memory_write_cycles", argc, argv) ? TICKS * number(&options, "memory_write_cycles") : bus.read;
+    if (option("memory_row_cycles", argc, argv)) bus.row = TICKS * number(&options, "memory_row_cycles");
+    bus_configure(&bus);
+  }
   schedule_configure(TICKS * number(&options, "start_cycles"));
   /* fast memory { */
   if (option("fast_cycles", argc, argv)) fast_memory_configure(TICKS * number(&options, "fast_cycles"));

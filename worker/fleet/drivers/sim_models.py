@@ -55,7 +55,10 @@ class SimModel:
     l2_shared: bool = False
     """By all cores; the last cache always is."""
     memory_line_cycles: int = 0
-    """What a line keeps the memory of all cores busy."""
+    """What a line that is read keeps the memory of all cores busy, or written: 0 where that is the same; and
+    what it takes more where its bank has another row open."""
+    memory_write_cycles: int = 0
+    memory_row_cycles: int = 0
     core: str = ""
     """Its entry in the tables of measured instructions (``sim_prices.py``); the next one then says how many
     misses are under way at once, and of the eight after that those that are given replace the table's.
@@ -129,8 +132,10 @@ _RPI4 = SimModel(
     l2_stream_cycles=4,  # assumed: 16 bytes a cycle
     memory_stream_cycles=22,
     l2_shared=True,
-    # STREAM's copy on a Pi 4 (www.sci-pi.org.uk/bench/stream.html): 5.53 GB/s.
-    memory_line_cycles=17,
+    # STREAM on a Pi 4 (www.sci-pi.org.uk/bench/stream.html): its copy moves 5.53 GB/s, with an eighth of the
+    # lines where the other array has a row open in the same of eight banks, its add, of three arrays, 4.85.
+    memory_line_cycles=15,
+    memory_row_cycles=22,
 )
 
 SIM_MODELS: Mapping[str, SimModel] = {
@@ -181,8 +186,11 @@ SIM_MODELS: Mapping[str, SimModel] = {
         l2_stream_cycles=2,  # assumed: 32 bytes a cycle
         memory_stream_cycles=10,
         # A reading STREAM on a Pi 5 (github.com/ggml-org/llama.cpp/issues/26484): 9.26 GB/s on one thread,
-        # 13.23 on two, 11.59 on four; these are the four.
-        memory_line_cycles=13,
+        # 13.23 on two, 11.59 on four, where an eighth and a third of the lines find their bank in use.
+        # Written: tinymembench's copy of September 2023, 5.25 GB/s, less what reading takes of it.
+        memory_line_cycles=10,
+        memory_write_cycles=16,
+        memory_row_cycles=10,
         l3_bytes=2 * 1024 * _KB,
         l3_ways=16,  # assumed
         l3_cycles=37,
