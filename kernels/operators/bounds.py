@@ -113,9 +113,11 @@ class _Looking:
         """Whether numbers are not in their bounds; what the type cannot hold is never found."""
         dtype, info = self.array.dtype, np.iinfo(self.array.dtype)
         low, high = self.array.limits[column]
-        if isinstance(low, int) and isinstance(high, int) and low > high:
+        if isinstance(low, int) and isinstance(high, int) and low > high + 1:
             first, last = (self._limit(limit, lanes) for limit in (max(high + 1, info.min), low - 1))
             return value.equal(first) if low - high == 2 else tirx.And(value >= first, value <= last)
+        if isinstance(high, int) and high < info.min:
+            return tir.splat(tir.truth(True), lanes)
         found = []
         if not isinstance(low, int) or low > info.min:
             found.append(value < self._limit(low, lanes))

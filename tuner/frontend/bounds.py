@@ -29,7 +29,8 @@ SAME = ("Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
 Limits = tuple[tuple[int, int], ...]
 """The least and the greatest of all, or of those in each place of the last axis."""
 NOT_ZERO = (1, -1)
-"""The pair of all numbers but 0. Where the least is above the greatest, what is between them is left out."""
+"""The pair of all numbers but 0. Where the least is above the greatest by more than one, those between are
+left out. Nothing is within a pair such as (0, -1), that of an axis of nothing."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ def bound_of(graph: OnnxGraph, node: NodeProto, intervals: Intervals) -> Bound |
 
 def is_within(low: int, high: int, least: int, most: int) -> bool:
     """Whether all numbers from ``low`` to ``high`` are within a pair of limits."""
-    return low >= least or high <= most if least > most else least <= low and high <= most
+    return low >= least or high <= most if least > most + 1 else least <= low and high <= most
 
 
 def needs(low: int | str, high: int | str) -> str:

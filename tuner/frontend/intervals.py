@@ -82,7 +82,7 @@ def _nonzero(graph: OnnxGraph, node: NodeProto, _: str, __: Sequence[Interval]) 
 
 def _bounded(_: OnnxGraph, node: NodeProto, __: str, operands: Sequence[Interval]) -> Interval:
     (low, high), attributes = operands[0], attributes_of(node)
-    if attributes["low"] > attributes["high"]:
+    if attributes["low"] > attributes["high"] + 1:
         return low, high
     return max(low, attributes["low"]), min(high, attributes["high"])
 

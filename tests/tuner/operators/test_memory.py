@@ -21,6 +21,7 @@ EVERY = [row for table in TABLES for row in table.CASES if row.arrays and not ro
 X, ROIS = np.ones((2, 3, 8, 8), np.float32), np.float32([[0, 0, 4, 4], [1, 1, 6, 5]])
 SOME = [
     case("Gather", X, np.array([[0, 1, -1]]), axis=2),
+    case("Gather", X[0, :0], np.array([1])),
     case("GatherElements", X[0, 0], np.array([[0, 1, 7, -1, 3]]), axis=1),
     case("GatherND", X, np.array([[0, 2, 7], [1, -1, 0]])),
     case("ScatterND", X[0, 0], np.array([[0], [7], [-1]]), X[0, 0, :3]),
