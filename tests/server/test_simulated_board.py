@@ -118,12 +118,15 @@ def test_a_tuned_model_that_is_slower_than_the_untuned_one_is_not_kept(
         assert client.get(f"/api/v1/jobs/{job['id']}/events").text
         job = client.get(f"/api/v1/jobs/{job['id']}").json()
         assert job["state"] == "done", job
-        found = re.search(r"builds it takes (\S+) ms, less than the tuned one with (\S+) ms", job["message"])
+        found = re.search(r"took (\S+) ms and lost to the untuned one with (\S+) ms", job["message"])
         assert found, job["message"]
-        untuned_ms, tuned_ms = map(float, found.groups())
+        tuned_ms, untuned_ms = map(float, found.groups())
         assert untuned_ms < tuned_ms
         # What is delivered, and what any build by the job's log is, is none of the slow ones.
         assert job["built"]["measured_ms"] < 1.005 * untuned_ms  # which has three digits
+        verdict = job["verdict"]
+        assert verdict["untuned_ms"] == pytest.approx(untuned_ms, rel=0.005)
+        assert verdict["low"] == verdict["gain"] == verdict["high"] >= 1
         lines = client.get(f"/api/v1/jobs/{job['id']}/log").text.splitlines()
     records, relayouts = list(read_log(lines)), list(read_relayouts(lines))
     assert {(record.workload, record.config) for record in records} >= slow.items()
