@@ -85,13 +85,15 @@ def test_from_a_model_to_the_log_of_its_job(page: Page, tiny_model: Path, client
     where = {"target": "host", "threads": 1}
     client.put_baseline(task.workload_key, "somelib", version="7.1", seconds=1e-5, **where)
     page.reload()
-    expect(page.get_by_role("img", name=re.compile("dashed: untuned; dotted: somelib 7.1"))).to_be_visible()
+    expect(
+        page.get_by_role("img", name=re.compile("dashed: the analysis's config; dotted: somelib 7.1"))
+    ).to_be_visible()
 
     page.get_by_role("link", name=task.text).first.click()
     expect(page.get_by_role("heading", name="The fastest")).to_be_visible()
     expect(page.get_by_role("img", name=re.compile("in the order they were measured"))).to_be_visible()
     # Both are compiled: the best with its loops against the caches, and the analysis's beside it.
-    for title in ("Best", "By the analysis, untuned"):
+    for title in ("Best", "By the analysis"):
         expect(page.get_by_label(f"Loop nest, {title}")).to_contain_text("multiply-add")
         expect(page.get_by_role("img", name=f"{title}: what one run of each loop touches")).to_be_visible()
     # With the keyboard alone: the trials over a knob.

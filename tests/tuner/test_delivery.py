@@ -147,8 +147,7 @@ def test_a_wrong_model_is_not_timed(payload, monkeypatch):
 def test_a_model_is_raced_beside_the_untuned_one(payload, monkeypatch):
     """Without records both are the same; a slow config for the second layer loses."""
     monkeypatch.setattr(race, "GROUPS", 2)
-    monkeypatch.setattr(race, "MORE_S", 0.0)
-    alike = delivery_child.deliver_in_child({**payload, "race": True}, lambda _: None)
+    alike = delivery_child.deliver_in_child({**payload, "race": 0.001}, lambda _: None)
     verdict = Delivery.from_json(alike).verdict
     assert (verdict.same, verdict.gain, verdict.peer) == (True, 1.0, "onnxruntime")
     assert verdict.delivered_s > 0
@@ -158,7 +157,7 @@ def test_a_model_is_raced_beside_the_untuned_one(payload, monkeypatch):
     space = [c for c in registry.search_space(workload, target) if c.kernel == "fconv"]
     slow = max(space, key=lambda config: kernel.predict(workload, config, target))
     record = Record(workload, target, slow, kernel.version, cost_s=1e-9)
-    payload = {**payload, "race": True, "records": [record.to_json()]}
+    payload = {**payload, "race": 0.001, "records": [record.to_json()]}
     found = delivery_child.deliver_in_child(payload, lambda _: None)
     verdict = Delivery.from_json(json.loads(json.dumps(found))).verdict
     assert (verdict.same, verdict.rounds) == (False, 10)

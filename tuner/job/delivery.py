@@ -19,6 +19,9 @@ from tuner.states import GivenUp
 
 MEMORY_BYTES = 16 << 30
 TIMEOUT_S = 900.0
+RACE_SHARE, RACE_S, USUAL_RACE_S = 0.1, 20.0, 5.0
+"""Such a share of the budget's seconds a race goes on to make the gain surer, and so long at most; and where
+the budget has no seconds."""
 ATTEMPTS = 3
 """How often a model is built and raced: each time that it loses, the untuned one's configs are put first."""
 
@@ -40,6 +43,8 @@ async def deliver(
     """
     changed = dict.fromkeys(await take_over(job.id, searches, store))
     note, lost = "", ""
+    seconds = job.budget.seconds
+    race_s = USUAL_RACE_S if seconds is None else min(RACE_S, RACE_SHARE * seconds)
     for attempt in range(ATTEMPTS):
         records = [record for search in searches for record in placing.best_of_layouts(search)]
         if job.model is None or not records or cancelled.is_set():
@@ -47,7 +52,7 @@ async def deliver(
         payload = await patiently(placing.payload_of, job, records, store)
         answer = await engine.beside(
             "tuner.job.delivery_child:deliver_in_child",
-            payload | {"race": True},
+            payload | {"race": race_s},
             job.demand,
             cancelled=cancelled,
             timeout_s=TIMEOUT_S,

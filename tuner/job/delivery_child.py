@@ -56,7 +56,8 @@ def deliver_in_child(payload: dict[str, Any], send: Send) -> dict[str, Any]:
     ``payload`` has ``shapes`` (one set or several), ``target``, ``threads``, ``numerics`` as well, the
     ``id`` of the board, and ``lock``, which is held while models run: here, or on the ``board`` at that
     address. With ``race`` the delivery has a verdict: the model is raced beside the one that a build without
-    records makes. That one's configs are in ``untuned``, a list of ``{"key", "config"}``.
+    records makes, for so many seconds where that makes it surer. That one's configs are in ``untuned``, a
+    list of ``{"key", "config"}``.
     """
     # TVM's threads start at their first use, which in this process is still to come.
     os.environ["TVM_NUM_THREADS"] = str(payload["threads"])
@@ -137,7 +138,9 @@ def _here(
         feeds = random_feeds(each.inputs)
         arguments = [*map(tvm.runtime.tensor, feeds.values())]
         profiled = profile(machine, arguments, clock_of(threads), ROUNDS, LEAST, LONGEST_S, told)
-        verdict = race(files, Path(payload["model"]), feeds, threads, told) if files else None
+        verdict = None
+        if files:
+            verdict = race(files, Path(payload["model"]), feeds, threads, payload["race"], told)
         timed[name] = replace(_delivery(each, found, profiled), verdict=verdict)
     return Delivery.of_all(timed)
 

@@ -20,19 +20,25 @@ from tuner.runtimes.turns import take_turns
 
 GROUPS, ROUNDS, TURN_S = 5, 5, 0.02
 """So often all are loaded anew, and take so many turns, which are at least so long."""
-SURE, MORE_S = 0.01, 20.0
-"""There are more groups until the gain is known so well, or turns have taken so long."""
+SURE = 0.01
+"""There are more groups until the gain is known so well, or turns have taken too long."""
 LONGEST_S, LEAST_GROUPS = 240.0, 2
 """When turns have taken so long, there are no more groups at all, but so many at least."""
 
 
 def race(
-    files: Mapping[str, Path], model: Path, feeds: Mapping[str, Array], threads: int, told: Callable[[], None]
+    files: Mapping[str, Path],
+    model: Path,
+    feeds: Mapping[str, Array],
+    threads: int,
+    more_s: float,
+    told: Callable[[], None],
 ) -> Verdict:
     """The verdict on built models: ``files`` has DELIVERED, and UNTUNED unless both are the same.
 
     ``model`` is what they were built from. Its own runtime takes part where it is installed and computes
-    these ``feeds``: LiteRT for TFLite files, onnxruntime for others. ``told`` hears of every group.
+    these ``feeds``: LiteRT for TFLite files, onnxruntime for others. Where the gain is not known well after
+    GROUPS of turns, there are more until all have taken ``more_s`` seconds. ``told`` hears of every group.
     """
     entrants = {name: ("tvm", path) for name, path in files.items()}
     peer = peer_of(model, feeds, threads)
@@ -40,7 +46,7 @@ def race(
         entrants[peer] = (peer, model)
     groups: list[dict[str, list[float]]] = []
     started = time.perf_counter()
-    while not _enough(groups, time.perf_counter() - started):
+    while not _enough(groups, time.perf_counter() - started, more_s):
         # Who is loaded first has other memory than who comes last, and each leaves its data in the caches.
         order = random.Random(len(groups)).sample([*entrants], len(entrants))
         with TemporaryDirectory(prefix="tilefleet-race-") as folder:
@@ -60,11 +66,11 @@ def race(
     return Verdict.of(groups, peer)
 
 
-def _enough(groups: Sequence[Mapping[str, Sequence[float]]], spent_s: float) -> bool:
+def _enough(groups: Sequence[Mapping[str, Sequence[float]]], spent_s: float, more_s: float) -> bool:
     if len(groups) < GROUPS:
         return len(groups) >= LEAST_GROUPS and spent_s > LONGEST_S
     found = Verdict.of(groups)
-    return spent_s > MORE_S or found.high - found.low <= 2 * SURE * found.gain
+    return spent_s > more_s or found.high - found.low <= 2 * SURE * found.gain
 
 
 def peer_of(model: Path, feeds: Mapping[str, Array], threads: int) -> str:

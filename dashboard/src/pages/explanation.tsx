@@ -33,7 +33,7 @@ export function Beside({ chosen, ...of }: Of & { chosen: number | null }) {
       <SimpleGrid cols={{ base: 1, lg: 2 }}>
         {chosen !== null && <OneConfig key={chosen} {...of} which={chosen} title={`Record ${chosen}`} />}
         <OneConfig {...of} which="best" title="Best" />
-        {chosen === null && <OneConfig {...of} which="analysis" title="By the analysis, untuned" />}
+        {chosen === null && <OneConfig {...of} which="analysis" title="By the analysis" />}
       </SimpleGrid>
     </Section>
   );
