@@ -11,9 +11,10 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
-from sqlalchemy import ColumnElement, Integer, case, cast, func, null
+from sqlalchemy import ColumnElement, Integer, case, cast, func, null, type_coerce
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
+from server.db.columns import Time
 from server.db.tables import RecordRow
 
 T = TypeVar("T")
@@ -94,6 +95,14 @@ def of_record(session: Session, part: ColumnElement[Any]) -> ColumnElement[Any]:
     if session.get_bind().dialect.name != "sqlite":
         return part
     return case((func.json_valid(RecordRow.document) == 1, part), else_=None)
+
+
+def seconds_of_record(session: Session, name: str) -> ColumnElement[Any]:
+    """Seconds in a record's document for a query, whatever stands there; SQLite reads no text for it."""
+    part = RecordRow.document[name]
+    if session.get_bind().dialect.name != "sqlite":
+        return part
+    return type_coerce(of_record(session, part.as_float()), Time)
 
 
 def counts_in(session: Session, document: InstrumentedAttribute[Any]) -> tuple[Any, ColumnElement[int]]:

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import and_, case, func, not_, select, true
 from sqlalchemy.orm import Session
 
-from server.db.documents import of_record, readable
+from server.db.documents import of_record, readable, seconds_of_record
 from server.db.tables import BandwidthRow, PeakRow, RecordRow, TargetRow, WorkloadRow
 from server.http.problems import Problem
 from server.records import told
@@ -79,8 +79,8 @@ def trials(
     query = select(
         *(getattr(RecordRow, name) for name in columns),
         of_record(session, RecordRow.document["config"]).label("config"),
-        of_record(session, RecordRow.document["verified_s"]).label("verified_s"),
-        of_record(session, RecordRow.document["cost_s"]).label("cost_s"),
+        seconds_of_record(session, "verified_s").label("verified_s"),
+        seconds_of_record(session, "cost_s").label("cost_s"),
     ).order_by(RecordRow.id)
     if len(costs) <= limit:
         rows = list(session.execute(query.where(*chosen)))
