@@ -6,6 +6,7 @@ import math
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 from fastapi.testclient import TestClient
@@ -72,7 +73,7 @@ def test_thinning_keeps_the_fastest_and_the_order() -> None:
 
 
 def test_a_workload_says_where_it_was_measured(client: TestClient) -> None:
-    placed = record(2, placed_s=5e-6)
+    placed = replace(record(2, placed_s=5e-6), cost_s=2.1234567890123457e-6)  # all digits come back
     lines = write_log([record(1), placed, record(3, error=ErrorKind.CRASH), record(4, threads=2)])
     assert client.post("/api/v1/records", content="".join(lines)).status_code == 200
     view = client.get(f"/api/v1/workloads/{WORKLOAD.key}").json()
@@ -85,7 +86,7 @@ def test_a_workload_says_where_it_was_measured(client: TestClient) -> None:
     trials = client.get(f"/api/v1/workloads/{WORKLOAD.key}/trials", params={"target": TARGET.name}).json()
     assert [(each["cost_s"], each["ranking_s"], each["error"]) for each in trials["items"]] == [
         (1e-6, 1e-6, None),
-        (2e-6, 5e-6, None),
+        (2.1234567890123457e-6, 5e-6, None),
         (None, None, "crash"),
     ]
     assert (trials["total"], trials["failed"]) == (3, 1)
