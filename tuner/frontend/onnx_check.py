@@ -16,6 +16,8 @@ from tuner.frontend.own_nodes import OWN_DOMAIN
 MAX_TENSOR_BYTES = 2 * 1024**3
 """No tensor, weight or activation, may be larger."""
 MAX_NODES = 50_000
+MOST_AXES = 1024
+"""No tensor has more."""
 NESTING = ("If", "Loop", "Scan", "SequenceMap")
 """Operators whose nested graphs are read."""
 
@@ -105,6 +107,17 @@ def check_limits(model: ModelProto) -> None:
             raise ModelError(f"sparse initializer {name!r} is not supported")
         for where, tensor in tensors_of(graph):
             check_tensor(tensor, where)
+        for node in graph.node:
+            _check_batches(node)
+
+
+def _check_batches(node: NodeProto) -> None:
+    """Refuse what onnx's shape inference would read other memory for; raises ModelError."""
+    for each in node.attribute:
+        if node.op_type == "GatherND" and each.name == "batch_dims" and not 0 <= each.i <= MOST_AXES:
+            raise ModelError(
+                f"node {node_name(node)!r} (GatherND) needs batch_dims below its ranks, not {each.i}"
+            )
 
 
 def check_valid(model: ModelProto) -> None:

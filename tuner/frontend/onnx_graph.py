@@ -14,6 +14,7 @@ import onnx
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 from tuner.frontend import axes, empty
+from tuner.frontend.axis_range import check_axes
 from tuner.frontend.blame import blame_inputs
 from tuner.frontend.ceiled import round_down
 from tuner.frontend.definitions import expanded
@@ -211,6 +212,7 @@ def folded(
         gather_of_one(nodes, constants, shapes)
         round_down(nodes, constants, opset, shapes)
         tensors = _infer(model, nodes, constants)
+        check_axes(nodes, tensors, constants)
         nodes, budget, progress = _fold(nodes, constants, tensors, opset, budget)
         if not _unknown(nodes, tensors):
             break

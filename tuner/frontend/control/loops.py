@@ -8,6 +8,7 @@ from typing import NoReturn
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, numpy_helper
 
+from tuner.frontend.axis_range import check_range
 from tuner.frontend.control.alike import AXES_AS_INPUTS, at_once
 from tuner.frontend.control.inline import Written, inline
 from tuner.frontend.control.trips import trips
@@ -89,6 +90,8 @@ class _Turns:
             return written
         shapes = [tensors[name].shape for name in names]
         axes = attributes.get("scan_input_axes", [0] * many)
+        for shape, axis in zip(shapes, axes, strict=True):
+            check_range(self.node, [axis], len(shape))
         backwards = attributes.get("scan_input_directions", [0] * many)
         counts = {shape[axis] for shape, axis in zip(shapes, axes, strict=True)}
         if len(counts) != 1:

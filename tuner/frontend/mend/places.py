@@ -17,7 +17,10 @@ from tuner.frontend.own_nodes import PLACES
 def reverse(writer: Writer) -> bool:
     """ReverseSequence: of each row as many steps as it has, as a Gather from all steps of all rows."""
     shape = writer.info(0).shape
-    rows_first = writer.attributes.get("batch_axis", 1) == 0
+    time, batch = (writer.attributes.get(name, at) for at, name in enumerate(("time_axis", "batch_axis")))
+    if {time, batch} != {0, 1}:
+        writer.refuse(f"needs the axes 0 and 1 for time and batch, and has {time} and {batch}")
+    rows_first = batch == 0
     steps, rows = (shape[1], shape[0]) if rows_first else (shape[0], shape[1])
     step, row = np.arange(steps)[None], np.arange(rows)[:, None]
     turn = (1, rows) if rows_first else (rows, 1)
