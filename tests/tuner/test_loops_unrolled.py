@@ -213,6 +213,48 @@ def test_what_is_not_unrolled(tmp_path):
     refused(tmp_path, [node("Loop", ["", "", "x"], ["end", "y"], body=plain)], r"\(Loop\) never ends")
     at = [node("SequenceConstruct", ["x", "x"], "s"), node("SequenceAt", ["s", "p"], "y")]
     refused(tmp_path, at, r"\(SequenceAt\) reads place 2 of a sequence of 2", p=np.array(2))
+    grown = body(
+        [node("Tanh", ["x"], "new"), node("SequenceInsert", ["list", "new"], "longer")],
+        ["turn", "going", "list"],
+        ["going", "longer"],
+    )
+    for value in (grown.input[2], grown.output[1]):
+        kind = helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, None))
+        value.type.CopyFrom(kind)
+    nodes = [node("SequenceEmpty", [], "empty"), node("Loop", ["n", "", "empty"], ["list"], body=grown)]
+    nodes += [node("ConcatFromSequence", ["list"], "y", axis=0)]
+    refused(tmp_path, [*sums, *nodes], r"'list' \(Loop\) hands a sequence .* Loop stacks", {"x": (20, 3)})
+
+
+@pytest.mark.parametrize(
+    ("op", "operands", "way_out"),
+    [
+        ("SequenceAt", ["s", "n"], "by Gather"),
+        ("SequenceErase", ["s", "n"], "ScatterElements"),
+        ("SequenceInsert", ["s", "x", "n"], "ScatterElements"),
+        ("SplitToSequence", ["x", "n"], "lengths that are constants"),
+    ],
+)
+def test_places_and_lengths_of_sequences_from_data_are_refused_with_a_way_out(
+    tmp_path, op, operands, way_out
+):
+    """Where it is an input that tells them, its value may be given; the tensors' need not."""
+    behind = [node("ConcatFromSequence", ["t"], "y", axis=0)]
+    nodes = [node("SequenceConstruct", ["x", "x"], "s"), node(op, operands, "t"), *behind]
+    if op == "SequenceAt":
+        nodes = [nodes[0], node(op, operands, "y")]
+    sums = [node("ReduceSum", ["x"], "sum", keepdims=0), node("Cast", ["sum"], "n", to=TensorProto.INT64)]
+    refused(tmp_path, [*sums, *nodes], rf"\({op}\) .*depends on data.*{way_out}")
+    made = model(nodes, {"x": (2, 3), "n": ()}, ["y"])
+    made.graph.input[1].type.tensor_type.elem_type = TensorProto.INT64
+    with pytest.raises(ModelError, match=rf"\({op}\) does depends on the input 'n': .*--value n=NUMBER$"):
+        read_model(save(tmp_path, made))
+
+
+@pytest.mark.parametrize("parts", [[2, 3], [5, -1], 0, -1])
+def test_parts_of_a_sequence_that_are_not_its_axis(tmp_path, parts):
+    nodes = [node("SplitToSequence", ["x", "n"], "s"), node("ConcatFromSequence", ["s"], "y", axis=0)]
+    refused(tmp_path, nodes, r"\(SplitToSequence\) splits 4 elements", {"x": (4, 3)}, n=np.array(parts))
 
 
 @pytest.mark.parametrize("opset", [12, 18])

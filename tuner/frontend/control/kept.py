@@ -60,6 +60,11 @@ class _Kept:
         self._spread: dict[int, TensorInfo] = {}
         if len(self.body.input) != 2 + self.states or len(self.body.output) != 1 + len(node.output):
             self._refuse("has a nested graph with other inputs or outputs than its own")
+        if any(value.type.HasField("sequence_type") for value in self.body.input):
+            self._refuse(
+                "hands a sequence from turn to turn, and data tell how many turns there are: export it with "
+                "what each turn makes as a result of the turn, which Loop stacks, and not SequenceInsert"
+            )
         limit = node.input[0]
         self.most = max(0, int(known[limit].item())) if limit in known else None
 

@@ -8,6 +8,7 @@ from typing import NoReturn
 import numpy as np
 from onnx import ModelProto, NodeProto, numpy_helper
 
+from tuner.frontend.axis_range import check_range
 from tuner.frontend.control.inline import Written
 from tuner.frontend.names import fresh
 from tuner.frontend.onnx_check import ModelError, node_name
@@ -90,12 +91,11 @@ class Sequences:
         told = len(node.input) > 1 and bool(node.input[1])
         if data not in self._tensors or (told and node.input[1] not in self._known):
             return None
-        axis = attributes.get("axis", 0) % len(self._tensors[data].shape)
+        rank = len(self._tensors[data].shape)
+        check_range(node, [attributes.get("axis", 0)], rank)
+        axis = attributes.get("axis", 0) % rank
         extent = self._tensors[data].shape[axis]
-        size = self._known[node.input[1]] if told else np.array(1)
-        parts = size.tolist() if size.ndim else [int(size)] * (extent // int(size))
-        if not size.ndim and extent % int(size):
-            parts.append(extent % int(size))
+        parts = self._parts(node, extent, self._known[node.input[1]] if told else np.array(1))
         squeezed = not told and not attributes.get("keepdims", 1)
         written, names, start = Written(), [], 0
         for part in parts:
@@ -109,6 +109,16 @@ class Sequences:
             start += part
         written.add(self._is(node, names))
         return written
+
+    def _parts(self, node: NodeProto, extent: int, size: Array) -> list[int]:
+        """The lengths of the parts of an axis: they are said, or all but the last are of one ``size``."""
+        if not size.ndim and size < 1:
+            self._refuse(node, f"splits {extent} elements into parts of {size}")
+        each = int(size) if not size.ndim else 1
+        parts = size.tolist() if size.ndim else [min(each, extent - at) for at in range(0, extent, each)]
+        if min(parts, default=0) < 0 or sum(parts) != extent:
+            self._refuse(node, f"splits {extent} elements into parts of {parts}")
+        return parts
 
     def _unsqueezed(self, written: Written, node: NodeProto, name: str, axis: int) -> str:
         wide = self._fresh(node, "row")
@@ -150,5 +160,29 @@ _READING: dict[str, Callable[[Sequences, NodeProto, list[str]], Written | None]]
     "SequenceInsert": Sequences._insert,
     "SequenceLength": Sequences._length,
 }
+_NUMBERS = {"SequenceAt": 1, "SequenceErase": 1, "SequenceInsert": 2, "SplitToSequence": 1}
+"""Which operand says a place, or lengths."""
+_INSTEAD = {
+    "SequenceAt": "stack the tensors and take one by Gather",
+    "SplitToSequence": "export the model with lengths that are constants, or with one tensor and a mask of "
+    "what is in each part",
+    **dict.fromkeys(
+        ("SequenceErase", "SequenceInsert"),
+        "export the model with one tensor for all of the sequence, which ScatterElements changes at a place "
+        "that data tell, or with a place that is a constant",
+    ),
+}
+"""What a model may do that has them from data."""
 SEQUENCES = {*_READING, "SequenceConstruct", "SequenceEmpty", "SplitToSequence"}
 """Operators that make or read sequences."""
+
+
+def numbers_of(node: NodeProto) -> list[str]:
+    """The operand of ``node`` that says a place in a sequence, or lengths of its parts."""
+    place = _NUMBERS.get(node.op_type, len(node.input))
+    return [name for name in node.input[place : place + 1] if name]
+
+
+def way_out(node: NodeProto) -> str:
+    """What a model may do in which data decide that, as the end of a message."""
+    return f": {_INSTEAD[node.op_type]}" if node.op_type in _INSTEAD else ""

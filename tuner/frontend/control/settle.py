@@ -17,7 +17,7 @@ from tuner.frontend.control.inline import Written
 from tuner.frontend.control.kept import Read, kept
 from tuner.frontend.control.lazy import lazy
 from tuner.frontend.control.loops import LOOPS, decides, unrolled
-from tuner.frontend.control.sequences import SEQUENCES, Sequences
+from tuner.frontend.control.sequences import SEQUENCES, Sequences, numbers_of, way_out
 from tuner.frontend.names import names_of, reads
 from tuner.frontend.onnx_check import MAX_NODES, ModelError, node_name
 from tuner.frontend.onnx_graph import Array, TensorInfo, folded
@@ -123,8 +123,13 @@ class _Settler:
             self._keep(node)
             return
         if node.op_type != "If":
-            blame_inputs(self._model, self._nodes, node, decides(node), reads)
-            raise ModelError(f"{named} has a sequence whose length, or a place in it, depends on data")
+            deciding = [name for name in numbers_of(node) if name not in self._known]
+            blame_inputs(
+                self._model, self._nodes, node, deciding or decides(node), reads, arrays=not deciding
+            )
+            raise ModelError(
+                f"{named} has a sequence whose length, or a place in it, depends on data{way_out(node)}"
+            )
         blame_inputs(self._model, self._nodes, node, [node.input[0]], reads, arrays=False)
         if written := lazy(node, self._taken):
             self._put(node, written)
