@@ -73,8 +73,6 @@ def test_operations_follow_from_shapes() -> None:
     assert _left(volume, (1, 3, 6, 6, 6), (4, 3, 3, 3, 3)) == 2 * 4 * 4**3 * 3 * 27
     left = helper.make_node("MatMul", ["w0", "x"], ["y"], "left")
     assert _left(left, (5, 7), (3, 5)) == 2 * 3 * 7 * 5
-    up = helper.make_node("ConvTranspose", ["x", "w0"], ["y"], "up", strides=[2, 2])
-    assert _left(up, (1, 3, 6, 6), (3, 4, 3, 3)) == 2 * 3 * 36 * 4 * 9
     across = helper.make_node("Gemm", ["x", "w0"], ["y"], "across", transA=1)
     assert _left(across, (7, 2), (7, 5)) == 2 * 2 * 5 * 7
     assert _left(helper.make_node("Softmax", ["x"], ["y"], "none"), (4, 5)) is None

@@ -5,7 +5,8 @@
 
 import numpy as np
 import pytest
-from test_apply import TARGET, build_and_compare, computed, random_inputs
+from test_apply import TARGET, build_and_compare, random_inputs
+from test_apply import computed as results
 from tiny_models import model, node, save
 
 from kernels.numerics import Numerics
@@ -120,20 +121,41 @@ def test_a_transposed_convolution_is_one_of_its_phases(tmp_path):
     ],
     ids=str,
 )
+@pytest.mark.parametrize("computed", [False, True], ids=["constant", "computed"])
 def test_an_infinity_reaches_what_a_transposed_convolution_sees_of_it_alone(
-    tmp_path, extents, taps, attributes
+    tmp_path, extents, taps, attributes, computed
 ):
     attributes = {"strides": [2] * len(taps), **attributes}
     nodes = [node("ConvTranspose", ["x", "w", "bias"], "up", **attributes), node("Relu", ["up"], "y")]
-    constants = {"w": (4, 16, *taps), "bias": (16 * attributes.get("group", 1),)}
-    path = save(tmp_path, model(nodes, {"x": (1, 4, *extents)}, ["y"], constants))
-    executable, _ = build_model(path, {}, TARGET, numerics=Numerics("exact"))
+    known = {"w": (4, 16, *taps), "bias": (16 * attributes.get("group", 1),)}
+    given = {"x": (1, 4, *extents), **(known if computed else {})}
+    path = save(tmp_path, model(nodes, given, ["y"], {} if computed else known))
+    executable = build_model(path, {}, TARGET, numerics=Numerics("exact"))[0]
     session = onnx_session(path.read_bytes(), 1, optimised=False)
     for value in (np.inf, np.nan):
-        inputs = random_inputs(path)
-        inputs["x"][0, 1, *(size // 2 for size in extents)] = value
-        for ours, right in zip(computed(executable, inputs), session.run(None, inputs), strict=True):
-            np.testing.assert_allclose(ours, right, 1e-4, 1e-4)
+        for name in given.keys() - {"bias"}:
+            inputs = random_inputs(path)
+            inputs[name][0, 1, *(size // 2 for size in inputs[name].shape[2:])] = value
+            for ours, right in zip(results(executable, inputs), session.run(None, inputs), strict=True):
+                np.testing.assert_allclose(ours, right, 1e-4, 1e-4)
+
+
+def test_a_transposed_convolution_of_weights_that_are_computed_is_a_product(tmp_path):
+    made = model([node("ConvTranspose", ["x", "x"], "y")], {"x": (4, 4, 9, 9)}, ["y"], {})
+    assert listed(save(tmp_path, made)) == [("matmul 4x 324x4 by 4x81", ("y",))]
+
+
+def test_an_infinity_of_a_block_reaches_one_place_of_an_image(tmp_path):
+    nodes = [node("Col2Im", ["x", "size", "block"], "y", strides=[1, 2], pads=[1, 0, 0, 1])]
+    sizes = {"size": np.array([4, 5]), "block": np.array([2, 2])}
+    made = model(nodes, {"x": (1, 12, 12)}, ["y"], sizes, opset=18)
+    path = save(tmp_path, made)
+    executable = build_model(path, {}, TARGET)[0]
+    inputs = random_inputs(path)
+    inputs["x"][0, 6, 5] = np.inf
+    (ours,), (right,) = results(executable, inputs), onnx_session(path.read_bytes(), 1).run(None, inputs)
+    assert np.isinf(ours).sum() == 1
+    np.testing.assert_allclose(ours, right, 1e-5, 1e-5)
 
 
 def test_a_transposed_convolution_of_stride_one_is_one_of_turned_weights(tmp_path):

@@ -250,7 +250,6 @@ NOT_TUNABLE = {
         (2, 2, 3, 3),
         {},
     ),
-    "transposed convolution": ([node("ConvTranspose", ["x", "x"], "y")], (4, 4, 9, 9), {}),
     "scales an activation by beta": (
         [node("Gemm", ["x", "w", "x"], "y", beta=2.0)],
         (4, 4),

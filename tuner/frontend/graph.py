@@ -42,7 +42,6 @@ from tuner.frontend.usual import as_usual
 Array = npt.NDArray[Any]
 
 OTHER_PRODUCTS = {
-    "ConvTranspose": "transposed convolution, unless of constant float32 weights",
     "ConvInteger": "integer convolution",
     "QLinearConv": "quantized convolution",
     "MatMulInteger": "integer matrix product",

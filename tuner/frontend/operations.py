@@ -16,8 +16,6 @@ def operations(graph: OnnxGraph, node: NodeProto) -> int | None:
     """Of one run of ``node``, two a multiply-add; None where nothing here knows."""
     quantized = node.op_type.startswith("QLinear")
     data, weights = (_shape(graph, node, at) for at in ((0, 3) if quantized else (0, 1)))
-    if node.op_type == "ConvTranspose" and data and weights:
-        return 2 * prod(data) * prod(weights[1:])
     result = graph.tensors.get(node.output[0])
     if result is None or not data or not weights:
         return None

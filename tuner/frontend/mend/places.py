@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from onnx import helper
 
+from tuner.frontend.mend.blocks import Windows, added_up
 from tuner.frontend.mend.windows import pads_of
 from tuner.frontend.mend.writer import Writer, vector
 from tuner.frontend.onnx_check import node_name
@@ -59,34 +60,23 @@ def unpooled(writer: Writer) -> bool:
 
 
 def images(writer: Writer) -> bool:
-    """Col2Im: blocks added up where they lie, as the transposed convolution by ones does."""
-    shape, out = writer.info(0).shape, writer.graph.tensors[writer.node.output[0]].shape
+    """Col2Im: blocks added up where they lie."""
+    info, out = writer.info(0), writer.graph.tensors[writer.node.output[0]].shape
     block = writer.value(2)
-    if block is None or writer.info(0).dtype != "float32":
-        writer.refuse("has computed sizes, or data that are not float32")
+    if block is None or np.dtype(info.dtype).kind not in "fiu":
+        writer.refuse("has computed sizes, or data that are no numbers")
     kernel, size = [int(each) for each in block], out[2:]
-    ones, channels = [1] * len(kernel), out[1]
-    spreads, steps = (list(writer.attributes.get(name, ones)) for name in ("dilations", "strides"))
-    pads = list(writer.attributes.get("pads", [0] * 2 * len(kernel)))
-    around = [pads[axis] + pads[axis + len(kernel)] for axis in range(len(kernel))]
-    free = [
-        extent + pad - spread * (taps - 1) - 1
-        for extent, pad, spread, taps in zip(size, around, spreads, kernel, strict=True)
+    ones = [1] * len(kernel)
+    spreads, steps = (writer.attributes.get(name, ones) for name in ("dilations", "strides"))
+    pads = writer.attributes.get("pads", [0] * 2 * len(kernel))
+    counts = [
+        (extent + before + after - spread * (taps - 1) - 1) // step + 1
+        for extent, before, after, spread, taps, step in zip(
+            size, pads[: len(kernel)], pads[len(kernel) :], spreads, kernel, steps, strict=True
+        )
     ]
-    counts = [extent // step + 1 for extent, step in zip(free, steps, strict=True)]
-    weights = np.tile(np.eye(prod(kernel), dtype=np.float32), (channels, 1))
-    blocks = writer.constant(vector(shape[0], shape[1], *counts))
-    writer.finish(
-        "ConvTranspose",
-        writer.add("Reshape", writer.node.input[0], blocks),
-        writer.constant(weights.reshape(-1, 1, *kernel)),
-        group=channels,
-        kernel_shape=kernel,
-        strides=steps,
-        dilations=spreads,
-        pads=pads,
-        output_padding=[extent % step for extent, step in zip(free, steps, strict=True)],
-    )
+    windows = Windows(tuple(kernel), tuple(counts), tuple(steps), tuple(spreads), tuple(pads[: len(kernel)]))
+    writer.finish("Identity", added_up(writer, writer.node.input[0], out, windows))
     return True
 
 
