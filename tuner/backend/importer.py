@@ -15,6 +15,7 @@ from kernels.workload.base import OfActivations, QConv2d, QConvChain
 from tuner.backend.looping import Looping
 from tuner.backend.stored import StoredTensors, constant_operand
 from tuner.backend.stored_bytes import BYTES, ByteTensors
+from tuner.frontend.bounds import INDICES
 from tuner.frontend.elementwise import BINARY
 from tuner.frontend.graph import PRODUCT, Partition, Product
 from tuner.frontend.onnx_check import ModelError, node_name
@@ -130,9 +131,10 @@ class _Importer(TvmImporter):
             else:
                 self._in_nchw(node)
         cuts = {node.output[0] for node in graph.node if node.op_type == CUT}
+        looked = {node.output[0] for node in graph.node if node.op_type in INDICES}
         for name in self._graph.outputs:
             info = self._graph.tensors[name]
-            if 0 in info.shape:
+            if 0 in info.shape and name not in looked:
                 self._nodes[name] = nothing(self.bb, inputs, info.shape, info.dtype)
             elif name not in cuts:
                 self._nodes[name] = self._plain(name)
@@ -327,7 +329,12 @@ class _Importer(TvmImporter):
         looked_at = self._looking.at(node, self._nodes)
         given = {name: self._nodes[name] for name in looked_at}
         self._nodes.update(looked_at)
-        if node.op_type in COMPUTED:
+        info = self._graph.tensors[node.output[0]]
+        if node.op_type in INDICES and 0 in info.shape:
+            # All that comes of it is that its indices were looked at.
+            beside = [*looked_at.values(), *(self._nodes[name] for name in self._graph.inputs)]
+            self._nodes[node.output[0]] = nothing(self.bb, beside, info.shape, info.dtype)
+        elif node.op_type in COMPUTED:
             self.computed(node)
         else:
             self.left_to_tvm(node)

@@ -21,6 +21,9 @@ LOOKING = {
 }
 """Those that look at planes, which must have elements: each library makes something else of none."""
 
+INDEXED = {"Gather", "GatherND", "Scatter", "ScatterElements", "ScatterND", "TensorScatter"}
+"""Those that may refuse an index though nothing comes of it, as onnxruntime does."""
+
 
 class Info(Protocol):
     """Shape and ONNX element type of a tensor."""
@@ -69,6 +72,8 @@ def nothing(
         return [np.zeros(inputs[0], np.uint8), np.ones((), np.float32), np.zeros((), np.uint8)]
     if node.op_type in WINDOWED and not any(0 in shape for shape in inputs):
         return []  # a window that is larger than what it moves over is a mistake
+    if node.op_type in INDEXED and not any(0 in tensors[n].shape for n in node.input[1:2] if n in tensors):
+        return []
     if node.op_type == "Resize" and (made := _resized(node, tensors.get(node.input[0]), constants)):
         return made
     infos = [tensors.get(name) for name in node.output if name]

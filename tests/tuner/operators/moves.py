@@ -123,7 +123,11 @@ INDEXED = [
     case("ConstantOfShape", const(2, 3)),
     case("ConstantOfShape", const(2, 3), value=helper.make_tensor("v", TensorProto.INT64, [1], [2**40])),
     case("SequenceConstruct", X, X, refused=True), case("SplitToSequence", X, refused=True),
-    case("TensorScatter", FOUR, FOUR[:, :, :1], opset=24, refused=True),
+    case("TensorScatter", FOUR, FOUR[:, :, :1], opset=24),
+    case("TensorScatter", FOUR, FOUR[:, :, 1:], np.array([1, 0]), opset=24),
+    case("TensorScatter", FOUR, FOUR[:, :, 1:], np.array([3, 1]), opset=24, mode="circular"),
+    case("TensorScatter", LONG, LONG[:, 1:], const(0, 1), opset=24, axis=1),
+    case("TensorScatter", FOUR, FOUR[:, :, 1:], const(2, 0), opset=24, refused=True),
     case("CenterCropPad", X, const(1, 2, 5)),
 ]
 CASES = SHAPES + PADS + INDEXED

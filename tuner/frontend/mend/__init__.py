@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tuner.frontend.mend import (
     borders,
+    caches,
     cut,
     deformed,
     division,
@@ -81,6 +82,7 @@ MENDS: dict[str, tuple[Mend, ...]] = {
         older.slices,
     ),
     "Split": (empty.parts,),
+    "TensorScatter": (caches.written,),
     "Trilu": (numbers.triangle,),
     "SpaceToDepth": (newer.space_to_depth,),
     **dict.fromkeys(("And", "Greater", "Less", "Or", "Xor"), (older.broadcast,)),

@@ -27,7 +27,7 @@ OF_NOTHING = {
 def joined(writer: Writer) -> bool:
     """A Concat without them is the same: torch's shapes that are computed leave them behind."""
     names = writer.node.input
-    full = [name for name in names if name not in writer.graph.constants or writer.graph.constants[name].size]
+    full = [name for name in names if 0 not in writer.graph.tensors[name].shape]
     if not full or len(full) == len(names):
         return False
     if len(full) == 1:
