@@ -16,6 +16,7 @@ from tvm.tirx.compilation_pipeline import (
 
 from kernels.emit import fast_memory
 from kernels.emit.differences import keep_differences
+from kernels.emit.hvx_memory import keep_inside
 from kernels.emit.types import Module, PrimFunc
 from kernels.emit.vector_math.lower import lower as without_libm
 from kernels.emit.wraps import keep_wraps
@@ -84,7 +85,7 @@ def _kernel_pipeline() -> Any:
     """The passes of one kernel, which calls nothing of libm either: its time is to be that in a model."""
 
     def lower(module: Module, _context: Any) -> Module:
-        return without_libm(_kernel_passes()(keep_differences(module)))
+        return keep_inside(without_libm(_kernel_passes()(keep_differences(module))))
 
     passes = tvm.transform.module_pass(lower, opt_level=0)
     return passes, _host_passes, finalize_device_passes
@@ -102,7 +103,7 @@ def _model_pipeline() -> Any:
             (kernels if is_kernel else others)[name] = function
         lowered = stock(keep_wraps(tvm.IRModule(others)))
         lowered.update(_kernel_passes()(tvm.IRModule(kernels)))
-        return without_libm(lowered)
+        return keep_inside(without_libm(lowered))
 
     return tvm.transform.module_pass(lower, opt_level=0), _host_passes, device_passes
 

@@ -13,7 +13,9 @@ from tvm.tirx.compilation_pipeline import finalize_host_passes
 from tvm_ffi import structural
 
 from kernels.emit.compile import MODEL_PIPELINE
+from kernels.emit.hvx_memory import LINE
 from kernels.emit.refusal import TEXTS, Refusal
+from kernels.isa.hexagon import HEXAGON
 from kernels.target import Target
 from tuner.backend.arena import ALIGNMENT
 from tuner.clibrary.parallel import Fork, NotShared, captured_by, launch, serial, share, shares_of, unpacking
@@ -79,7 +81,9 @@ def compile_plain(
     forks: list[Fork] = []
     for variable, function in passes(module).functions_items():
         name = variable.name_hint
-        maker = _Plain(function, symbols[name], threads, name in unaligned, apart, length)
+        # LLVM may read buffers of one workspace together (kernels/emit/hvx_memory.py).
+        unit = LINE if target.isa is HEXAGON else ALIGNMENT
+        maker = _Plain(function, symbols[name], threads, name in unaligned, apart, length, unit)
         plain[variable] = maker.function()
         plain |= {tvm.ir.GlobalVar(part): body for part, body in maker.parts.items()}
         workspace[name] = maker.workspace
@@ -95,10 +99,17 @@ class _Plain:
     """
 
     def __init__(
-        self, packed: Any, symbol: str, threads: int, unaligned: bool, apart: str, length: str | None
+        self,
+        packed: Any,
+        symbol: str,
+        threads: int,
+        unaligned: bool,
+        apart: str,
+        length: str | None,
+        unit: int,
     ) -> None:
         self._packed, self._symbol, self._threads, self._unaligned = packed, symbol, threads, unaligned
-        self._length = length
+        self._length, self._unit = length, unit
         self.workspace = 0
         self.parts: dict[str, Any] = {}
         self.forks: list[Fork] = []
@@ -248,7 +259,7 @@ class _Plain:
         if not _takes_workspace(statement):
             return statement
         at = tirx.call_intrin("handle", "tirx.handle_add_byte_offset", self._base, self._taken)
-        self._taken += -(-size // ALIGNMENT) * ALIGNMENT
+        self._taken += -(-size // self._unit) * self._unit
         self.workspace = max(self.workspace, self._taken)
         return tirx.DeclBuffer(buffer, data=tirx.reinterpret(_pointer(buffer), at))
 

@@ -217,7 +217,7 @@ class QuantizedDotDepthwise(QuantizedKernel):
     """One filter a channel, four taps at a time; its knobs are those of ``Knobs``."""
 
     name = "qdot_depthwise"
-    version = 1
+    version = 2
     plan_type = Plan
 
     def why_unfit(self, workload: QConv2d, target: Target) -> str | None:

@@ -72,7 +72,7 @@ class QuantizedDots(QuantizedDirect):
     """Direct convolution by vmsummbm, vmsumshm, vrmpy or vdmpy; the knobs are those of x86."""
 
     name = "qdot"
-    version = 1
+    version = 2
     dynamic = False
     plan_type = DotPlan
 
@@ -91,7 +91,7 @@ class QuantizedDotGroups(QuantizedGroups):
     """Groups of few filters, depthwise ones among them, several as one with zeros between them."""
 
     name = "qdot_grouped"
-    version = 1
+    version = 2
     dynamic = False
 
     def why_unfit(self, workload: QConv2d, target: Target) -> str | None:
