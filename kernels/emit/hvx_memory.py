@@ -15,13 +15,15 @@ from tvm.ir import TensorLoad
 from tvm.sym.analyzer import Analyzer
 from tvm_ffi import structural
 
+from kernels.emit.tir import SLACK
 from kernels.emit.types import Expr, Module, PrimFunc
 from kernels.emit.vector_math.called import linked
 from kernels.isa.hexagon import HEXAGON
 from kernels.isa.registry import isa_of
 
 LINE = 128
-"""Bytes of a vector, and of what a load or store at a whole one touches."""
+"""Bytes of a vector, of what a load or store at a whole one touches, and of the slack (``tir.scratch``) of a
+workspace in which vectors overlap."""
 _HALF = LINE // 2
 """From so many bytes on LLVM takes a vector for one of HVX's."""
 _V6, _WORDS, _TRUTHS = "llvm.hexagon.V6", "<32 x i32>", f"<{LINE} x i1>"
@@ -62,15 +64,25 @@ def _kept(function: PrimFunc) -> PrimFunc:
         return function
     texts: dict[str, str] = {}
     analyzer = Analyzer()
+    longer: set[Any] = set()
 
     def bound(statement: Any) -> Any:
         if str(statement.var.ty) in ("int32", "int64"):
             analyzer.bind(statement.var, statement.value)
         return statement
 
+    def allocated(statement: Any) -> Any:
+        if SLACK in statement.annotations:
+            longer.add(statement.buffer)
+        return statement
+
+    def inside(node: Any, kind: _Kind) -> bool:
+        """Whether LLVM may read such loads together."""
+        return node.source in longer or _is_whole(node.indices[0].base, kind.each, analyzer)
+
     def load(node: Any) -> Any:
         kind = _kind(node, node.indices)
-        if kind is None or (not kind.bytes % LINE and _is_whole(node.indices[0].base, kind.each, analyzer)):
+        if kind is None or (not kind.bytes % LINE and inside(node, kind)):
             return node
         name = f"tilefleet_hvx_load_{kind.name}"
         texts[name] = _half_load(name, kind) if kind.bytes < LINE else _load(name, kind)
@@ -84,7 +96,7 @@ def _kept(function: PrimFunc) -> PrimFunc:
         texts[name] = _half_store(name, kind)
         return tirx.Evaluate(tirx.call_extern("void", name, _address(node.buffer, node.indices), node.value))
 
-    structural.structural_map(function.body, ((tirx.Bind, bound),))
+    structural.structural_map(function.body, ((tirx.Bind, bound), (tirx.AllocBuffer, allocated)))
     body = structural.structural_map(function.body, ((TensorLoad, load), (tirx.BufferStore, store)))
     return linked(function.with_body(body), {"": _DECLARED, **texts} if texts else {})
 

@@ -14,6 +14,8 @@ from kernels.arithmetic import even
 from kernels.emit.types import Buffer, Expr, Index, Vector
 
 F32 = "float32"
+SLACK = "tilefleet.slack"
+"""What marks workspaces that are longer than what is used of them."""
 
 
 def index(value: Index) -> Expr:
@@ -115,9 +117,11 @@ def reinterpret(value: Vector, dtype: str, lanes: int) -> Vector:
     return tirx.reinterpret(of_type(dtype, lanes), value)
 
 
-def scratch(elements: int, dtype: str = F32, scope: str = "global") -> Buffer:
-    """A flat workspace in memory, or in that of another ``scope``."""
-    return T.alloc_buffer((elements,), dtype, scope=scope)
+def scratch(elements: int, dtype: str = F32, scope: str = "global", slack: int = 0) -> Buffer:
+    """A flat workspace in memory, or in that of another ``scope``, with ``slack`` elements that nobody uses
+    behind the others: LLVM may read them."""
+    more = {"annotations": {SLACK: slack}} if slack else {}
+    return T.alloc_buffer((elements + slack,), dtype, scope=scope, **more)
 
 
 def registers(elements: int, dtype: str = F32) -> Buffer:

@@ -14,6 +14,7 @@ from tvm.script.ir_builder import tirx as T
 
 from kernels.arithmetic import ceil_div
 from kernels.emit import machine, tir
+from kernels.emit.hvx_memory import LINE
 from kernels.emit.types import Buffer, Index, Vector
 from kernels.emit.vectors import shuffle
 from kernels.int8 import requantize
@@ -24,6 +25,7 @@ from kernels.int8.kernel import QuantizedKernel
 from kernels.int8.tir import QArguments, store_filters
 from kernels.int8.x86.instructions import FORK_CYCLES, Multiply
 from kernels.int8.x86.plan import TiledPlan
+from kernels.isa.hexagon import HEXAGON
 from kernels.kernel import Array, KnobValues
 from kernels.knobs import KnobSet
 from kernels.layout import Layouts
@@ -146,7 +148,8 @@ class Plan(TiledPlan):
             if a_image * rows != conv.out_h:
                 # The last band ends with the last row and computes some rows again.
                 first = T.Bind(tir.least(first, conv.out_h - rows))
-            source = tir.scratch(self.band.elements, self.way.data)
+            slack = LINE if self.target.isa is HEXAGON else 0
+            source = tir.scratch(self.band.elements, self.way.data, slack=slack)
             emit_band(self.band, args.data, source, image, first, self.bits // 8)
             out = T.Bind((image * conv.out_h + first) * (conv.out_w * conv.out_c))
             for begin, vectors, count in self.filter_tiles():
