@@ -120,7 +120,8 @@ def test_model_table(tmp_path: Path, tiny: str) -> None:
 
 def test_throughput(tmp_path: Path) -> None:
     report = bench("throughput", tmp_path, "--trials", "4")
-    assert (report["trials"], report["failed"]) == (4, 0)
+    assert report["trials"] >= 4  # and those of the untuned model's configs, where that wins
+    assert report["failed"] == 0
     assert 0 < report["board_busy"] < 1
 
 

@@ -61,6 +61,13 @@ def test_what_is_said():
     assert Verdict.from_json(exact.to_json()) == exact
 
 
+def test_a_model_that_is_as_fast_did_not_lose():
+    assert not Verdict(1.0, 1.0, 0.995, 0.98, 1.01, 25).lost
+    assert Verdict(1.0, 1.0, 0.995, 0.992, 0.998, 25).lost
+    assert Verdict(1.0, 1.0, 0.97, 0.93, 1.01, 25).lost
+    assert Verdict(1.0, 1.0, 0.999, 0.999, 0.999, 1).lost
+
+
 def test_several_sets_of_shapes_are_one_run_with_each():
     found = Verdict.of_all([Verdict(1.0, 0.5, 2.0, 1.9, 2.1, 25), Verdict(3.0, 3.0, 1.0, 0.9, 1.1, 30)])
     assert (found.gain, found.rounds, found.same) == (4 / 3.5, 25, False)

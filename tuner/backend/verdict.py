@@ -10,6 +10,8 @@ from operator import attrgetter
 from typing import Any, Self
 
 UNTUNED, DELIVERED = "untuned", "delivered"
+NEAR = 0.01
+"""Two builds of one model may be so far apart."""
 NORMAL_975 = statistics.NormalDist().inv_cdf(0.975)
 
 
@@ -38,6 +40,11 @@ class Verdict:
     def difference(self) -> bool:
         """Whether the interval leaves out 1."""
         return not self.low <= 1.0 <= self.high
+
+    @property
+    def lost(self) -> bool:
+        """Whether the untuned model shall be delivered: it is surely faster, or probably by a percent."""
+        return self.high < 1.0 or self.gain < 1.0 - NEAR
 
     def __str__(self) -> str:
         """What came out, for people."""

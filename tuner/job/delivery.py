@@ -72,7 +72,7 @@ async def deliver(
             raise GivenUp(f"the built model is wrong: {delivery.check.wrong}")
         verdict, skipped = delivery.verdict, delivery.check.skipped
         note = f"the built model was not checked: {skipped}" if skipped else ""
-        if verdict is None or verdict.gain >= 1 or attempt == ATTEMPTS - 1:
+        if verdict is None or not verdict.lost or attempt == ATTEMPTS - 1:
             break
         lost = lost or (
             f"the tuned model took {1e3 * verdict.delivered_s:.3g} ms and lost to the untuned one with "
