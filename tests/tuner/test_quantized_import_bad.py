@@ -24,7 +24,7 @@ BAD = {
     "empty": (np.zeros(0, F), np.zeros(0, U), {}, "not all finite"),
     "lengths differ": (np.ones(4, F), np.zeros(3, U), {}, "3 zero points for 4 scales"),
     "not the axis' length": (np.ones(3, F), np.zeros(3, U), {}, "along axis 1 of [1, 4, 6, 6]"),
-    "no such axis": (np.ones(4, F), np.zeros(4, U), {"axis": 7}, "along axis 7 of [1, 4, 6, 6]"),
+    "no such axis": (np.ones(4, F), np.zeros(4, U), {"axis": 7}, "an axis from -4 to 3, as its data have 4"),
     "rank": (np.ones((2, 2), F), np.zeros((2, 2), U), {}, "scales of [2, 2]"),
     "another type": (F(0.1), S(0), {}, "int8"),
 }
