@@ -9,7 +9,8 @@ from formula_engine import AVX2, CONV, TASKS, FakeEngine, job, ran, run
 from memory_store import MemoryStore
 
 from kernels import registry
-from tuner.job.placing import behind, placed
+from tuner.job.incumbent import behind
+from tuner.job.placing import placed
 from tuner.log.picks import best_by_layouts
 from tuner.log.record import Record, comparable, read_log, write_log
 from tuner.search.problem import Problem

@@ -7,7 +7,7 @@ from dataclasses import replace
 from kernels import registry
 from kernels.target import CATALOGUE
 from kernels.workload.base import Conv2d
-from tuner.job.placing import behind
+from tuner.job.incumbent import behind
 from tuner.log.record import Record
 from tuner.search.problem import Problem
 from tuner.search.task import TaskSearch
