@@ -17,7 +17,7 @@ _BYTES = {"q": 16, "x": 8, "d": 8, "w": 4, "s": 4, "h": 2, "b": 1}
 
 
 def pieces(found: Form) -> int:
-    """Of vectors that are written, of what is stored, and a base that moves on; one at least."""
+    """Count the pieces of 64 bits that it writes or stores, and a base that it moves; at least one."""
     written = stored = 0
     for each in _REGISTER.finditer(found.asm):
         bank, role = each["bank"], each["role"]

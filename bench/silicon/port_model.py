@@ -34,7 +34,7 @@ _PIPES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 }
 """Each group of pipes by its members. Arm's software optimization guides have them (section 2)."""
 _PIECES = ("A72",)
-"""Cores whose width is of pieces of 64 bits of what is written."""
+"""Cores whose front end counts pieces of 64 bits, not whole vectors."""
 _QUEUES = {"A72": 8}
 """How many wait for each pipe, where it is known."""
 _TURNS = 8

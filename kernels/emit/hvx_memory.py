@@ -45,7 +45,7 @@ _ENDS = f"""  %first = ptrtoint ptr %at to i32
 
 
 def keep_inside(module: Module) -> Module:
-    """The module, in whose functions for Hexagon that is so; after loops are vectorised."""
+    """Make the vectors of all functions for Hexagon stay so. To be called after loops are vectorised."""
     functions = {name: _kept(function) for name, function in module.functions_items()}
     return tvm.IRModule(functions, attrs=module.attrs)
 

@@ -292,7 +292,7 @@ class _Emitter:
         ]
 
     def _channel(self, source: _Source, image: Index, channel: Index) -> Index:
-        """Where its data have ``channel``, counted on through the images."""
+        """The position of ``channel`` in its data, where the images follow each other."""
         run, c = self.each.run, self.each.out[1]
         apart = (channel // run * source.pixels + source.pixel) * run + channel % run
         return image * (c * source.pixels) + apart

@@ -34,11 +34,11 @@ class Sound(TypeDecorator[Any]):
         self.otherwise = otherwise
 
     def read(self, value: Any) -> Any:
-        """The value of what is stored, never None; raises ValueError or TypeError for what cannot be."""
-        raise NotImplementedError
+        """Check a stored value, never None, and return it; raises ValueError or TypeError for a bad one."""
+        raise NotImplementedError  # each type below has its own
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any]:
-        """What the driver has is read by ``read``."""
+        """Pass what the driver returns through ``read``."""
 
         def process(value: Any) -> Any:
             if value is None:
