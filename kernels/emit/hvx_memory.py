@@ -45,7 +45,7 @@ _ENDS = f"""  %first = ptrtoint ptr %at to i32
 
 
 def keep_inside(module: Module) -> Module:
-    """Make the vectors of all functions for Hexagon stay so. To be called after loops are vectorised."""
+    """Keep the vectors of functions for Hexagon inside. Loops must be vectorised before."""
     functions = {name: _kept(function) for name, function in module.functions_items()}
     return tvm.IRModule(functions, attrs=module.attrs)
 

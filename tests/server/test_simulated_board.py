@@ -118,9 +118,9 @@ def test_a_tuned_model_that_is_slower_than_the_untuned_one_is_not_kept(
         assert client.get(f"/api/v1/jobs/{job['id']}/events").text
         job = client.get(f"/api/v1/jobs/{job['id']}").json()
         assert job["state"] == "done", job
-        found = re.search(r"took (\S+) ms and lost to the untuned one with (\S+) ms", job["message"])
+        found = re.search(r"won with (\S+) ms, the tuned one took (\S+) ms", job["message"])
         assert found, job["message"]
-        tuned_ms, untuned_ms = map(float, found.groups())
+        untuned_ms, tuned_ms = map(float, found.groups())
         assert untuned_ms < tuned_ms
         # What is delivered, and what any build by the job's log is, is none of the slow ones.
         assert job["built"]["measured_ms"] < 1.005 * untuned_ms  # which has three digits

@@ -120,7 +120,7 @@ def test_where_the_untuned_model_wins_its_configs_rank_first(clock: str):
     store, log, untuned = MemoryStore(), Log(), {}
     engine = delivering([LOST, LOST, WON], untuned)
     assert run(job(model="/models/one.onnx", clock=clock), engine, store, log) is JobState.DONE
-    assert "2 ms and lost to the untuned one with 1 ms" in store.jobs[-1][1]
+    assert "won with 1 ms, the tuned one took 2 ms" in store.jobs[-1][1]
     assert [each.verdict for each in store.deliveries] == [LOST, LOST, WON]
     for task in TASKS:
         known = [r for r in store.known(task.workload, AVX2, "wall", 1) if not r.error]

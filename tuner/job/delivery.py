@@ -75,8 +75,8 @@ async def deliver(
         if verdict is None or not verdict.lost or attempt == ATTEMPTS - 1:
             break
         lost = lost or (
-            f"the tuned model took {1e3 * verdict.delivered_s:.3g} ms and lost to the untuned one with "
-            f"{1e3 * verdict.untuned_s:.3g} ms, whose configs rank first now"
+            f"the untuned model won with {1e3 * verdict.untuned_s:.3g} ms, the tuned one took "
+            f"{1e3 * verdict.delivered_s:.3g} ms: the untuned configs rank first now"
         )
         configs = answer.result["untuned"]
         changed |= dict.fromkeys(

@@ -102,8 +102,9 @@ class _Built:
 
     def rivals(self, untuned: Self | None) -> dict[str, Self]:
         """Who races: it, and the ``untuned`` model unless that is one and the same."""
-        same = untuned is None or structural_equal(self.lowered.module, untuned.lowered.module)
-        return {DELIVERED: self} if same or untuned is None else {DELIVERED: self, UNTUNED: untuned}
+        if untuned is None or structural_equal(self.lowered.module, untuned.lowered.module):
+            return {DELIVERED: self}
+        return {DELIVERED: self, UNTUNED: untuned}
 
     def compile(self, send: Send, whole: bool = False) -> Any:
         """The executable: as it is delivered where it shall be ``whole``, else each call by itself."""
