@@ -14,8 +14,6 @@ from tuner.search.task import TaskSearch
 from tuner.spec import JobSpec, Trial
 from tuner.states import JobState, Phase, TaskState
 
-UNTOLD = 0.01
-"""A difference that is in the noise of the model's time."""
 Publish = Callable[[str, dict[str, Any]], None]
 """Takes an event's name and data. Called on the event loop: it must not block."""
 
@@ -26,28 +24,7 @@ def estimated_ms(searches: Iterable[TaskSearch]) -> float | None:
     return None if total is None else total * 1e3
 
 
-def note_of_search(searches: Sequence[TaskSearch], spent: bool) -> str:
-    """What is odd of a search that came to its end; ``spent`` tells whether its budget was."""
-    return "; ".join(filter(None, (_no_gain(searches), "" if spent else _early(searches))))
-
-
-def _no_gain(searches: Iterable[TaskSearch]) -> str:
-    """Where tuning changed nothing: no layer, or all of them by less than can be told."""
-    weighted = [search for search in searches if search.task.weight]
-    pairs = [(search.task.weight, search.records.get(search.analysis), search.best) for search in weighted]
-    first = sum(
-        weight * (record.ranking_s or math.inf) if record else math.inf for weight, record, _ in pairs
-    )
-    last = sum(weight * (best.ranking_s or math.inf) if best else math.inf for weight, _, best in pairs)
-    if not math.isfinite(first) or last < (1 - UNTOLD) * first:
-        return ""
-    return (
-        f"nothing was gained: the layers take {1e3 * first:.3g} ms as the analysis has them, "
-        f"{1e3 * last:.3g} ms by the best configs that were tried"
-    )
-
-
-def _early(searches: Iterable[TaskSearch]) -> str:
+def early(searches: Iterable[TaskSearch]) -> str:
     """Why it ended early; nothing where each config there is was tried."""
     flat = sum(search.state is TaskState.PLATEAU for search in searches)
     layers = "one layer" if flat == 1 else f"{flat} layers"

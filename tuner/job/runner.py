@@ -125,7 +125,7 @@ class _Run:
                 return await self._end(JobState.CANCELLED)
             state, message = reports.verdict(self.searches, overdue)
             spent = overdue or self.allowance.spent(self.tally.trials)
-            message = message or reports.note_of_search(self.searches, spent)
+            message = message or ("" if spent else reports.early(self.searches))
             return await self._end(state, "; ".join(filter(None, (message, note, built))))
         except asyncio.CancelledError:
             self.leaving = True
