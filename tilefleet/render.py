@@ -130,7 +130,8 @@ def jobs(items: Iterable[Job]) -> Table:
             name = Text.assemble((job.name, "bold"), f" {name}")
         name.append(f" [{', '.join(job.labels)}]" if job.labels else "", style="dim")
         estimate = ms(job.estimated_ms, "") + mark(job.clock)
-        built = job.built.measured_ms if job.built else None
+        raced = job.verdict.delivered_ms if job.verdict else None
+        built = raced or (job.built.measured_ms if job.built else None)
         measured = ms(built, "") + (mark(job.clock) if built else "")
         gained = number(job.verdict.gain if job.verdict else None, 2)
         figures = (f"{job.trials}", f"{job.failed}", estimate, measured, gained, duration(job.elapsed_s))
