@@ -67,11 +67,12 @@ function Times({ job, tasks }: { job: Job; tasks: Task[] }) {
       ["other operators", other, "orange.6"],
     ],
   });
-  if (built?.measured_ms)
+  const delivered = verdict?.delivered_ms ?? built?.measured_ms;
+  if (delivered)
     bars.push({
       name: "Delivered: built and measured",
       value: measured(job),
-      parts: [["delivered", built.measured_ms, "green.7"]],
+      parts: [["delivered", delivered, "green.7"]],
     });
   const most = Math.max(...bars.map(({ parts }) => parts.reduce((sum, [, ms]) => sum + ms, 0)));
   return (
@@ -100,8 +101,8 @@ function Times({ job, tasks }: { job: Job; tasks: Task[] }) {
         </div>
       ))}
       <Text size="sm" c="dimmed" mt={4}>
-        {built?.measured_ms
-          ? `The estimate is ${percent(Math.abs(estimated_ms / built.measured_ms - 1))} ${estimated_ms < built.measured_ms ? "below" : "above"} what was delivered. `
+        {delivered
+          ? `The estimate is ${percent(Math.abs(estimated_ms / delivered - 1))} ${estimated_ms < delivered ? "below" : "above"} what was delivered. `
           : ""}
         {other > 0 && `Other operators take ${milliseconds(other)} of it.`}
       </Text>

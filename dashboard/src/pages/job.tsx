@@ -157,7 +157,7 @@ function Figures({ job }: { job: Job }) {
     ["Estimated", milliseconds(job.estimated_ms)],
     ["Untuned", untunedOf(job)],
     ["Gain", gainOf(job)],
-    ["Beside its runtime", besidePeer(job)],
+    [`Beside ${job.verdict?.peer || "its runtime"}`, besidePeer(job)],
     ["Trials", `${job.trials}${job.reused ? `, ${job.reused} known before` : ""}`],
     ["Trials a second", job.trials_per_s === null ? "–" : digits(job.trials_per_s)],
     ["Time left", isOver(job) ? "–" : duration(job.eta_s)],

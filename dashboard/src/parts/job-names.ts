@@ -36,5 +36,5 @@ export function untunedOf({ verdict }: Job): string {
 /** How many times as fast as the runtime that the model was written for. */
 export function besidePeer({ verdict }: Job): string {
   if (!verdict?.peer_ms) return "–";
-  return `${(verdict.peer_ms / verdict.delivered_ms).toFixed(2)}\u00a0x ${verdict.peer}`;
+  return `${(verdict.peer_ms / verdict.delivered_ms).toFixed(2)}\u00a0x`;
 }
