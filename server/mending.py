@@ -1,4 +1,4 @@
-"""Putting right what somebody has written into a database by hand and no column can hold.
+"""Repair values that somebody wrote into the database by hand and that do not fit their columns.
 
 It is read all the same (``server/db/columns.py``), but sorts, sums and filters in the database see it as it
 is.
@@ -26,9 +26,11 @@ Key = tuple[Any, ...]
 
 
 def mend(db: Database) -> Counter[str]:
-    """Give each value that cannot be the one that it reads as, or none where there may be none; make what
-    records are found by of their documents; and delete what stands for nothing then. How many of each: all
-    of it is done, or nothing."""
+    """Repair the database in one transaction; how many of each kind were repaired.
+
+    A value that does not fit becomes the one that it reads as, or NULL where the column allows that. The
+    columns of a record are made of its document again. Rows that then refer to nothing are deleted.
+    """
     done: Counter[str] = Counter()
     found = [(table, *each) for table in Base.metadata.sorted_tables for each in _damaged(db, table)]
     with db.write() as session:

@@ -1,5 +1,4 @@
-"""Axes that nodes name are axes of their data: onnx keeps 32 bits of others, or what is left of them by the
-rank."""
+"""Refuse axes that the data do not have: onnx keeps their low 32 bits, or takes them modulo the rank."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ class Info(Protocol):
 def check_axes(
     nodes: Iterable[NodeProto], tensors: Mapping[str, Info], constants: Mapping[str, np.ndarray[Any, Any]]
 ) -> None:
-    """Raise ModelError for the first axis that there is not, among nodes whose data have a known rank."""
+    """Raise ModelError for the first axis out of range, among nodes with data of a known rank."""
     for node in nodes:
         if node.domain not in ("", "ai.onnx") or not node.input or node.input[0] not in tensors:
             continue
@@ -49,7 +48,10 @@ def check_axes(
 
 
 def check_range(node: NodeProto, axes: Iterable[int], rank: int, before: int = 0, behind: int = 0) -> None:
-    """The same of ``axes`` of ``node``, whose data have ``rank``, and so many more may be named."""
+    """Raise ModelError where ``node`` has one of ``axes`` out of range; its data have ``rank`` axes.
+
+    ``before`` and ``behind`` are how many more it may name on either side.
+    """
     # Of a number, the only axis may be named.
     low, high = -max(rank, 1) - before, max(rank, 1) + behind - 1
     for axis in axes:

@@ -1,4 +1,4 @@
-"""Transposed convolutions not of images by constant weights, as a product and the sum of its columns.
+"""Transposed convolutions of weights that the model computes: a product, and the sum of its columns.
 
 The product gives what each pixel of the data adds to each pixel of a window, and no zero stands between: a
 zero would make NaN of an infinity.
@@ -19,7 +19,7 @@ RANKS = (3, 4, 5)
 
 
 def write_products(graph: OnnxGraph) -> None:
-    """Rewrite every ConvTranspose but those of float32 images, or what becomes such, by constants."""
+    """Rewrite every ConvTranspose but those of float32 data by constant weights (``transposed.py``)."""
     nodes: list[NodeProto] = []
     for node in graph.nodes:
         writer = Writer(graph, node)
