@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from tilefleet import errors
-from tilefleet.connection import Connection
+from tilefleet.connection import Connection, given
 from tilefleet.sse import Event
 
 # Each method imports the schema that it returns: to build them all takes as long as a command may wait for.
@@ -178,7 +178,7 @@ class Client(Connection):
             "target": target,
             "model": model,
             "workload": workload,
-            "budget": None if trials is None and seconds is None else {"trials": trials, "seconds": seconds},
+            "budget": given(trials=trials, seconds=seconds) or None,
             "strategy": strategy,
             "threads": threads,
             "shapes": shapes,
@@ -191,8 +191,7 @@ class Client(Connection):
             "labels": list(labels),
             "submitter": submitter,
         }
-        given = {name: value for name, value in body.items() if value is not None}
-        return self._job("POST", "/api/v1/jobs", json=given)
+        return self._job("POST", "/api/v1/jobs", json=given(**body))
 
     def jobs(
         self,
@@ -224,9 +223,10 @@ class Client(Connection):
         """Stop a job; what it measured stays."""
         return self._job("POST", f"/api/v1/jobs/{job_id}/cancel")
 
-    def resume(self, job_id: int) -> Job:
-        """Go on with a job that ended; no trial is repeated."""
-        return self._job("POST", f"/api/v1/jobs/{job_id}/resume")
+    def resume(self, job_id: int, *, seconds: float | None = None, trials: int | None = None) -> Job:
+        """Go on with a job that ended, with what is left of its budget or a new one; no trial is repeated."""
+        more = given(seconds=seconds, trials=trials) or None
+        return self._job("POST", f"/api/v1/jobs/{job_id}/resume", json=more)
 
     def resume_all(self, /, **which: Any) -> int:
         """Go on with all jobs that were interrupted, or that ``which`` names as the API does; how many."""
@@ -234,9 +234,8 @@ class Client(Connection):
 
     def change_job(self, job_id: int, name: str | None = None, labels: Sequence[str] | None = None) -> Job:
         """Give a job another name, or other ``labels`` in the place of those that it has."""
-        changes = {"name": name, "labels": None if labels is None else list(labels)}
-        body = {field: value for field, value in changes.items() if value is not None}
-        return self._job("PATCH", f"/api/v1/jobs/{job_id}", json=body)
+        changes = given(name=name, labels=None if labels is None else list(labels))
+        return self._job("PATCH", f"/api/v1/jobs/{job_id}", json=changes)
 
     def _job(self, method: str, path: str, json: dict[str, Any] | None = None) -> Job:
         from tilefleet.job import Job

@@ -128,3 +128,8 @@ def raise_for(response: httpx.Response) -> None:
             "detail": response.text[:200],
         }
     raise errors.from_response(response.status_code, body)
+
+
+def given(**fields: Any) -> dict[str, Any]:
+    """Those fields that are not None."""
+    return {name: value for name, value in fields.items() if value is not None}

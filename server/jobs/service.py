@@ -34,7 +34,7 @@ from server.db.tables import (
 )
 from server.engine import Engine
 from server.http.problems import Problem, invalid
-from server.jobs import listing
+from server.jobs import listing, schemas
 from server.jobs.listing import Wanted
 from server.jobs.schemas import ENDED, JobChange, JobRequest
 from server.jobs.store import end
@@ -54,6 +54,7 @@ from worker.fleet.states import Health
 VERSION = version("tilefleet")
 _AT_ONCE = 10_000
 """Jobs that one statement names: databases take so many values, and not any number."""
+_MOST_TRIALS = 2**31 - 1
 Weighted = list[tuple[Workload, int]]
 
 
@@ -129,8 +130,11 @@ class Jobs:
                 row.state = JobState.CANCELLING.value
             return JobState(row.state)
 
-    def resume(self, job_id: int) -> Demand:
-        """Queue a job that ended once more; 409 in any other state."""
+    def resume(self, job_id: int, more: schemas.Budget | None = None) -> Demand:
+        """Queue a job that ended once more; 409 in any other state.
+
+        With ``more`` its budget is what it has used and that.
+        """
         with self._db.write() as session:
             row = get_row(session, job_id, lock=True)
             if row.state not in ENDED:
@@ -140,6 +144,10 @@ class Jobs:
             if clock != row.clock:
                 detail = f"job {job_id} was timed by {row.clock}, the board has {clock} now: submit it anew"
                 raise Problem(409, detail)
+            if more is not None:
+                used = session.scalar(select(func.count()).where(TrialRow.job_id == job_id)) or 0
+                row.budget_trials = more.trials and min(used + more.trials, _MOST_TRIALS)
+                row.budget_seconds = more.seconds and row.elapsed_s + more.seconds
             _queue(session, [job_id])
             return demand
 

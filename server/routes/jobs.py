@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import nullcontext
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import APIRouter, Body, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
@@ -24,6 +24,7 @@ from server.jobs.order import Order
 from server.jobs.progress import progress
 from server.jobs.schemas import (
     ENDED,
+    Budget,
     Job,
     JobChange,
     JobPage,
@@ -143,10 +144,16 @@ async def cancel_job(job_id: JobId, ctx: Ctx) -> Job:
     return await run_in_threadpool(_read, ctx, job_id)
 
 
-@router.post("/{job_id}/resume", summary="Resume a job", responses=responses(404, 409))
-async def resume_job(job_id: JobId, ctx: Ctx) -> Job:
-    """Go on with a job that ended with what is left of its budget; no trial is repeated."""
-    demand = await run_in_threadpool(ctx.jobs.resume, job_id)
+@router.post("/{job_id}/resume", summary="Resume a job", responses=responses(404, 409, 422))
+async def resume_job(
+    job_id: JobId,
+    ctx: Ctx,
+    more: Annotated[
+        Budget | None, Body(description="What it may use from now on, in place of what is left.")
+    ] = None,
+) -> Job:
+    """Go on with a job that ended, with what is left of its budget or a new one; no trial is repeated."""
+    demand = await run_in_threadpool(ctx.jobs.resume, job_id, more)
     ctx.manager.submit([job_id], demand)
     return await run_in_threadpool(_read, ctx, job_id)
 

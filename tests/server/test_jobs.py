@@ -248,6 +248,23 @@ def test_cancel_and_resume_repeat_nothing(client: TestClient, engine: FakeEngine
     assert seen[-1][1:] == ("end", {"state": "done"})
 
 
+def test_a_resumed_job_has_the_budget_that_it_is_given(client: TestClient, engine: FakeEngine) -> None:
+    job = create(client, budget={"trials": 2})
+    resume = f"{URL}/{job['id']}/resume"
+    before = wait(client, job["id"])
+    assert before["trials"] == 2
+    for wrong in ({}, {"trials": 0}, {"seconds": -1}, {"trials": 1, "more": 1}, [3]):
+        refused = client.post(resume, json=wrong)
+        assert refused.status_code == 422, wrong
+    assert client.get(f"{URL}/{job['id']}").json()["budget"] == {"trials": 2, "seconds": None}
+    assert client.post(resume, json={"trials": 3}).json()["budget"] == {"trials": 5, "seconds": None}
+    assert wait(client, job["id"])["trials"] == 5
+    assert len(engine.measured) == len(set(engine.measured)) == 5
+    again = client.post(resume, json={"trials": 2**31 - 1, "seconds": 1e-6}).json()["budget"]
+    assert (again["trials"], again["seconds"] > before["elapsed_s"]) == (2**31 - 1, True)
+    assert wait(client, job["id"])["state"] == "done"
+
+
 def test_a_stop_hands_jobs_back_and_the_next_process_goes_on(
     settings: Settings, engine: FakeEngine, nursery: Nursery
 ) -> None:

@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 
 from kernels import registry
 from kernels.target import CATALOGUE
-from kernels.workload.base import Gemm
+from kernels.workload.base import Gemm, to_json
 from tilefleet import Client
 from tuner.log.record import Record, write_log
 
@@ -204,6 +204,19 @@ def test_a_workload_of_one_trial_has_its_page(page: Page, client: Client) -> Non
     page.goto(f"/workloads/{workload.key}")
     expect(page.get_by_role("heading", name="The fastest")).to_be_visible()
     expect(page.get_by_label("Loop nest, Best")).to_be_visible()
+
+
+def test_a_job_that_has_used_its_budget_up_is_given_another(page: Page, client: Client) -> None:
+    job = client.submit(target="host", workload=to_json(Gemm(4, 6, 8)), trials=1)
+    until(lambda: client.job(job.id).ended)
+    page.goto(f"/jobs/{job.id}")
+    page.get_by_role("button", name="Resume…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Trials").fill("1")
+    dialog.get_by_role("button", name="Resume").click()
+    expect(dialog).to_have_count(0)
+    until(lambda: client.job(job.id).trials == 2)
+    assert client.job(job.id).budget.trials == 2
 
 
 def test_tasks_without_a_time_hide_no_curve(page: Page, tiny_model: Path, client: Client) -> None:

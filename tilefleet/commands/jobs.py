@@ -206,17 +206,25 @@ def resume(
     label: Annotated[
         list[str] | None, typer.Option("--label", help="With --all: only jobs with this label. Repeatable.")
     ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="Seconds from now on, in place of what is left of the job's budget.")
+    ] = None,
+    trials: Annotated[
+        int | None, typer.Option(help="Trials from now on, in place of what is left of the job's budget.")
+    ] = None,
     as_json: Json = False,
     url: Url = None,
 ) -> None:
     """Go on with a job that ended, or with many; no trial is repeated."""
-    if (job is None) != every or (job is not None and (state or target or label)):
+    more = seconds is not None or trials is not None
+    if (job is None) != every or (job is not None and (state or target or label)) or (every and more):
         raise TilefleetError(
-            "say the number of one job, or --all; --state, --target and --label go with --all"
+            "say the number of one job, perhaps with --seconds or --trials, or --all; --state, --target and "
+            "--label go with --all"
         )
     with connect(url) as client:
         if job is not None:
-            _print_job(client.resume(job), as_json)
+            _print_job(client.resume(job, seconds=seconds, trials=trials), as_json)
             return
         states = [each.value for each in state or [JobState.INTERRUPTED]]
         number = client.resume_all(state=states, target=target, label=label or [])

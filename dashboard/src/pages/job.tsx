@@ -15,7 +15,7 @@ import { StateBadge } from "../parts/badges";
 import { ClockMark } from "../parts/clock";
 import { Notice } from "../parts/notice";
 import { Failure, Loaded } from "../parts/states";
-import { Delete, Labels, Rename } from "../parts/job-dialogs";
+import { Delete, Labels, Rename, Resume } from "../parts/job-dialogs";
 import { besidePeer, gainOf, nameOf, shareDone, untunedOf, waitsAs } from "../parts/job-names";
 import { Budget } from "./job-budget";
 import type { Chosen } from "./job-charts";
@@ -70,7 +70,8 @@ export default function JobPage({ id }: { id: number }) {
 function Header({ job, link }: { job: Job; link: Connection }) {
   const queries = useQueryClient();
   const [, go] = useLocation();
-  const [asked, ask] = useState<"rename" | "delete" | null>(null);
+  const [asked, ask] = useState<"rename" | "delete" | "resume" | null>(null);
+  const spent = shareDone(job) >= 1;
   const act = useMutation({
     mutationFn: (what: "cancel" | "resume") =>
       data(
@@ -99,12 +100,11 @@ function Header({ job, link }: { job: Job; link: Connection }) {
         <Group gap="xs">
           {isOver(job) ? (
             <Button
-              // What has used up its budget ends at once when it is resumed.
-              variant={shareDone(job) < 1 ? "filled" : "default"}
-              onClick={() => act.mutate("resume")}
+              variant={spent ? "default" : "filled"}
+              onClick={() => (spent ? ask("resume") : act.mutate("resume"))}
               loading={act.isPending}
             >
-              Resume
+              {spent ? "Resume…" : "Resume"}
             </Button>
           ) : (
             <Button color="red" variant="light" onClick={() => act.mutate("cancel")} loading={act.isPending}>
@@ -131,6 +131,7 @@ function Header({ job, link }: { job: Job; link: Connection }) {
         </Group>
       </Group>
       {asked === "rename" && <Rename job={job} onClose={() => ask(null)} />}
+      {asked === "resume" && <Resume job={job} onClose={() => ask(null)} />}
       {asked === "delete" && <Delete jobs={[job.id]} onClose={() => ask(null)} onDone={() => go("/jobs")} />}
       <Progress value={shareDone(job) * 100} aria-label="Share of the budget that is used" />
       {act.error && <Failure error={act.error} />}

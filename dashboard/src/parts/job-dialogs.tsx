@@ -1,5 +1,5 @@
 /** The labels of a job, and the dialogs that change its name and labels or delete it. */
-import { Badge, Button, Group, Modal, Stack, TagsInput, Text, TextInput } from "@mantine/core";
+import { Badge, Button, Group, Modal, NumberInput, Stack, TagsInput, Text, TextInput } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 
@@ -70,6 +70,46 @@ export function Rename({ job, onClose }: { job: Job; onClose: () => void }) {
           {act.error && <Failure error={act.error} />}
           <Button type="submit" loading={act.isPending}>
             Save
+          </Button>
+        </Stack>
+      </form>
+    </Modal>
+  );
+}
+
+/** Gives a job that has used up its budget another one. */
+export function Resume({ job, onClose }: { job: Job; onClose: () => void }) {
+  const queries = useQueryClient();
+  const [minutes, setMinutes] = useState<number | string>(job.budget.seconds === null ? "" : 3);
+  const [trials, setTrials] = useState<number | string>(job.budget.trials === null ? "" : 100);
+  const act = useMutation({
+    mutationFn: () =>
+      data(
+        api.POST("/api/v1/jobs/{job_id}/resume", {
+          params: { path: { job_id: job.id } },
+          body: { seconds: minutes === "" ? null : 60 * +minutes, trials: trials === "" ? null : +trials },
+        }),
+      ),
+    onSuccess: (resumed) => {
+      queries.setQueryData(["job", job.id], resumed);
+      onClose();
+    },
+  });
+  return (
+    <Modal opened onClose={onClose} title={`Resume job ${job.id}`} closeButtonProps={CLOSE}>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          act.mutate();
+        }}
+      >
+        <Stack>
+          <Text size="sm">Its budget is used up. Say what it may use from now on; no trial is repeated.</Text>
+          <NumberInput label="Minutes" min={0} value={minutes} onChange={setMinutes} data-autofocus />
+          <NumberInput label="Trials" min={1} allowDecimal={false} value={trials} onChange={setTrials} />
+          {act.error && <Failure error={act.error} />}
+          <Button type="submit" loading={act.isPending} disabled={minutes === "" && trials === ""}>
+            Resume
           </Button>
         </Stack>
       </form>
