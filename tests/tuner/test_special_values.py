@@ -291,3 +291,22 @@ def test_activations_by_0_and_by_no_number_are_as_they_are_defined(tmp_path):
     session = onnx_session((tmp_path / "model.onnx").read_bytes(), 1, optimised=False)
     (right,) = session.run(None, {"x": x})
     np.testing.assert_allclose(result, right, 1e-5, 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("cell", "factors", "expected"),
+    [
+        ("LeakyRelu", {"activation_alpha": [0.0]}, [NAN, INF, NAN, 0, 2]),
+        ("Affine", {"activation_alpha": [0.0], "activation_beta": [3.0]}, [NAN, NAN, NAN, 3, 3]),
+        ("HardSigmoid", {"activation_alpha": [0.0]}, [NAN, NAN, NAN, 0.5, 0.5]),
+        ("ScaledTanh", {"activation_alpha": [1.0], "activation_beta": [0.0]}, [NAN, NAN, NAN, 0, 0]),
+        ("ScaledTanh", {"activation_alpha": [0.0], "activation_beta": [1.0]}, [NAN, 0, 0, 0, 0]),
+        ("Elu", {"activation_alpha": [0.0]}, [NAN, INF, 0, 0, 2]),
+    ],
+)
+def test_a_cell_by_0_is_nan_of_what_is_not_finite(tmp_path, cell, factors, expected):
+    x = np.float32([NAN, INF, -INF, -3, 2]).reshape(1, 5, 1)
+    values = {name: np.full((1, 1, 1), number, np.float32) for name, number in (("w", 1), ("r", 0.5))}
+    node = ("RNN", "x w r", "y", {"hidden_size": 1, "activations": [cell], **factors})
+    result = computed(tmp_path, [node], x, values)
+    np.testing.assert_allclose(result.ravel(), np.float32(expected), rtol=1e-5)
