@@ -81,3 +81,18 @@ def test_two_such_pools_and_places(tmp_path):
     nodes.append(node("GlobalAveragePool", ["c"], "y"))
     made = model(nodes, {"x": (1, 2, 7, 7)}, ["y"], opset=12)
     compared(tmp_path, made, np.random.default_rng().normal(size=(1, 2, 7, 7)).astype(np.float32))
+
+
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool", "LpPool"])
+def test_padding_in_words_says_how_many_windows_there_are(tmp_path, op):
+    """onnx's inference counts one more of SAME; of VALID the last one may begin behind the image."""
+    x = np.random.default_rng(1).normal(size=(1, 2, 5, 8)).astype(np.float32)
+    same = node(op, ["x"], "y", kernel_shape=[4, 1], strides=[1, 2], auto_pad="SAME_UPPER", ceil_mode=1)
+    executable, _ = build_model(save(tmp_path, model([same], {"x": x.shape}, ["y"], opset=18)), {}, TARGET)
+    (found,) = run(relax.VirtualMachine(executable, tvm.cpu())["main"], {"x": x})
+    plain = node(op, ["x"], "y", kernel_shape=[4, 1], strides=[1, 2], pads=[1, 0, 2, 0])
+    peer = onnxruntime.InferenceSession(model([plain], {"x": x.shape}, ["y"], opset=18).SerializeToString())
+    np.testing.assert_allclose(found, peer.run(None, {"x": x})[0], rtol=1e-5, atol=1e-5)
+    valid = node(op, ["x"], "y", kernel_shape=[1, 1], strides=[3, 3], auto_pad="VALID", ceil_mode=1)
+    x = x[..., :3, :3]
+    compared(tmp_path, model([valid], {"x": x.shape}, ["y"], opset=18), x)

@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from onnx import NodeProto, helper
 
+from tuner.frontend.same import SAME
+
 POOLS = ("AveragePool", "LpPool", "MaxPool")
 PADS_AS_INPUT = 11
 """From which operator set on Pad has its widths as an input."""
@@ -33,12 +35,15 @@ def round_down(
         said = {each.name: helper.get_attribute_value(each) for each in node.attribute}
         if node.op_type not in POOLS or not said.get("ceil_mode"):
             continue
-        if said.get("auto_pad", b"NOTSET") != b"NOTSET":
+        mode = said.get("auto_pad", b"NOTSET")
+        if mode in SAME:  # which says how many windows there are
+            _put(node)
+        if mode not in (b"NOTSET", b"VALID"):
             continue
         kernel = said.get("kernel_shape", ())
         ones, none = [1] * len(kernel), [0] * len(kernel)
         steps, spreads = (said.get(name, ones) for name in ("strides", "dilations"))
-        pads = said.get("pads", [*none, *none])
+        pads = said.get("pads", [*none, *none]) if mode == b"NOTSET" else [*none, *none]
         begins, ends = pads[: len(kernel)], pads[len(kernel) :]
         reach = [spread * (taps - 1) + 1 for taps, spread in zip(kernel, spreads, strict=True)]
         if not any(pads) and all(step <= each for step, each in zip(steps, reach, strict=True)):
@@ -57,9 +62,9 @@ def round_down(
         if said.get("count_include_pad") and any(beyond):
             inside = [need - more for need, more in zip(needs, beyond, strict=True)]
             nodes.insert(place, _padded(node, [0, 0, *begins, 0, 0, *inside], constants, opset))
-            _put(node, pads=[*none, *beyond], count_include_pad=0)
+            _put(node, auto_pad="NOTSET", pads=[*none, *beyond], count_include_pad=0)
         elif dropped:
-            _put(node, pads=[*begins, *needs])
+            _put(node, auto_pad="NOTSET", pads=[*begins, *needs])
 
 
 def _put(node: NodeProto, **attributes: Any) -> None:

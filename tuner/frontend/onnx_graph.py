@@ -21,6 +21,7 @@ from tuner.frontend.definitions import expanded
 from tuner.frontend.evaluate import Uncomputed, evaluated
 from tuner.frontend.onnx_check import MAX_TENSOR_BYTES, ModelError, check_size, node_name
 from tuner.frontend.own_nodes import LOOP, OPERATOR, PRODUCT, TREES
+from tuner.frontend.reach import check_windows
 from tuner.frontend.results import name_of
 from tuner.frontend.same import pad_transposed
 from tuner.frontend.single import gather_of_one
@@ -213,6 +214,7 @@ def folded(
         round_down(nodes, constants, opset, shapes)
         tensors = _infer(model, nodes, constants)
         check_axes(nodes, tensors, constants)
+        check_windows(nodes, tensors)
         nodes, budget, progress = _fold(nodes, constants, tensors, opset, budget)
         if not _unknown(nodes, tensors):
             break

@@ -1,7 +1,8 @@
-"""Padding of transposed convolutions that auto_pad alone says.
+"""Padding of transposed convolutions that is not said in numbers, before anything infers their shapes.
 
 onnx's inference adds ``output_padding`` to a result that SAME has made as large as the data times their
 strides; its reference and onnxruntime make the padding larger instead, which depends on the window alone.
+Of an ``output_shape`` below the data's it infers a result without extents.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy.typing as npt
 from onnx import NodeProto, helper
 
 SAME = (b"SAME_UPPER", b"SAME_LOWER")
+SAID = (*SAME, b"NOTSET", b"VALID")
 
 
 def pad_transposed(
@@ -20,31 +22,46 @@ def pad_transposed(
     constants: Mapping[str, npt.NDArray[Any]],
     shapes: Callable[[list[NodeProto]], Mapping[str, Sequence[int]]],
 ) -> None:
-    """Write SAME of each ConvTranspose as ``pads``, in place, where the extents of its window are known.
+    """Write ``auto_pad`` and ``output_shape`` of each ConvTranspose as ``pads`` and ``output_padding``, in
+    place, where the extents that they need are known.
 
     ``shapes`` tells those of all tensors as far as some of the nodes say.
     """
     for place, node in enumerate(nodes):
         said = {each.name: helper.get_attribute_value(each) for each in node.attribute}
-        if node.op_type != "ConvTranspose" or said.get("auto_pad") not in SAME or "output_shape" in said:
+        mode, wanted = said.get("auto_pad", b"NOTSET"), said.get("output_shape")
+        if node.op_type != "ConvTranspose" or mode not in SAID or (mode == b"NOTSET" and wanted is None):
             continue
-        weights = node.input[1]
-        known = constants[weights].shape if weights in constants else shapes(nodes[:place]).get(weights, ())
-        kernel = known[2:]
-        if not kernel:
+        known = {**shapes(nodes[:place]), **{name: value.shape for name, value in constants.items()}}
+        kernel, size = (tuple(known.get(name, ()))[2:] for name in reversed(node.input[:2]))
+        if not kernel or (wanted is not None and len(size) != len(kernel)):
             continue
         ones, none = [1] * len(kernel), [0] * len(kernel)
         steps, spreads = (said.get(name, ones) for name in ("strides", "dilations"))
-        extra = said.get("output_padding", none)
-        totals = [
-            max(0, spread * (taps - 1) + 1 - step + more)
-            for taps, step, spread, more in zip(kernel, steps, spreads, extra, strict=True)
-        ]
-        kept = [each for each in node.attribute if each.name not in ("auto_pad", "pads")]
+        extra = list(said.get("output_padding", none))
+        if wanted is not None:
+            whole = [
+                (extent - 1) * step + (taps - 1) * spread + 1 + more
+                for extent, taps, step, spread, more in zip(size, kernel, steps, spreads, extra, strict=True)
+            ]
+            totals = [have - want for have, want in zip(whole, wanted[-len(size) :], strict=True)]
+            # What is missing is made at the end.
+            extra = [more + max(0, -total) for more, total in zip(extra, totals, strict=True)]
+            more_first = mode != b"SAME_UPPER"
+        else:
+            totals = [
+                spread * (taps - 1) + 1 - step + more if mode in SAME else 0
+                for taps, step, spread, more in zip(kernel, steps, spreads, extra, strict=True)
+            ]
+            more_first = mode == b"SAME_LOWER"
+        written = {
+            "pads": split([max(0, total) for total in totals], more_first),
+            "output_padding": extra,
+        }
+        dropped = ("auto_pad", "output_shape", *written)
+        kept = [each for each in node.attribute if each.name not in dropped]
         del node.attribute[:]
-        node.attribute.extend(kept)
-        pads = split(totals, more_first=said["auto_pad"] == b"SAME_LOWER")
-        node.attribute.append(helper.make_attribute("pads", pads))
+        node.attribute.extend([*kept, *(helper.make_attribute(*each) for each in written.items())])
 
 
 def split(totals: Sequence[int], more_first: bool) -> list[int]:

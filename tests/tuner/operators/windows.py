@@ -59,6 +59,16 @@ CONVOLUTIONS = [
         output_padding=[1, 0]),
     case("ConvTranspose", CUBE, Constant(floats(2, 3, 3, 2, 2)), strides=[2, 3, 2], auto_pad="SAME_LOWER",
         output_padding=[1, 2, 0], group=2),
+    # A result smaller than the data, and windows without a place.
+    *(case("ConvTranspose", X, T, output_shape=extents) for extents in ([5, 6], [3, 7], [6, 4])),
+    case("ConvTranspose", floats(1, 4, 3, 5), Constant(floats(4, 2, 3, 2)), dilations=[3, 3], group=2,
+        output_shape=[2, 5]),
+    *(case("Conv", X[:, :, :3], Constant(floats(2, 4, taps, 2)), strides=[step, 1], refused=True, **more)
+        for taps in (4, 5, 6) for step in (1, 2) for more in ({}, {"auto_pad": "VALID"})),
+    case("Conv", CUBE, Constant(floats(3, 2, 5, 6, 7)), pads=[0, 0, 1, 0, 0, 1], refused=True),
+    case("Conv", LINE, Constant(floats(3, 4, 5)), dilations=[3], pads=[1, 0], refused=True),
+    case("ConvTranspose", X, T, pads=[5, 0, 4, 0], refused=True),
+    case("ConvTranspose", X, T, pads=[6, 0, 4, 0], refused=True),
     case("ConvInteger", integers(1, 2, 5, 5, low=0, high=200, dtype=np.uint8), integers(3, 2, 3, 3,
         low=-90, high=90, dtype=np.int8), refused=True),
     case("DeformConv", floats(1, 2, 4, 4), floats(2, 2, 2, 2), floats(1, 8, 3, 3), opset=19),
@@ -77,6 +87,8 @@ CONVOLUTIONS = [
     case("Col2Im", floats(2, 6, 5), const(11), const(3), strides=[2]),
 ]
 POOLS = [
+    *(case(op, X, kernel_shape=[9, 8], refused=True) for op in ("MaxPool", "AveragePool", "LpPool")),
+    case("LpPool", X, kernel_shape=[8, 2], strides=[2, 1], refused=True),
     *(case(op, X, kernel_shape=[3, 2], **more) for op in ("MaxPool", "AveragePool") for more in (
         {}, {"strides": [2, 2]}, {"pads": [1, 0, 1, 1], "strides": [2, 1]},
         {"strides": [2, 2], "ceil_mode": 1}, {"strides": [2, 2], "pads": [1, 1, 1, 1], "ceil_mode": 1},

@@ -69,29 +69,10 @@ def integer_line(writer: Writer) -> bool:
 
 
 def transposed(writer: Writer) -> bool:
-    """The same of a ConvTranspose, whose result may be said instead of its padding.
-
-    SAME without such a result is written in numbers before (``tuner/frontend/same.py``).
-    """
-    mode, kernel = _mode(writer), _kernel(writer)
-    wanted = writer.attributes.get("output_shape")
-    if mode == b"NOTSET" and wanted is None:
-        return False
-    size = writer.info(0).shape[2:]
-    ones, none = [1] * len(size), [0] * len(size)
-    steps, spreads = (writer.attributes.get(name, ones) for name in ("strides", "dilations"))
-    extra = list(writer.attributes.get("output_padding", none))
-    whole = [
-        (extent - 1) * step + (taps - 1) * spread + 1 + more
-        for extent, taps, step, spread, more in zip(size, kernel, steps, spreads, extra, strict=True)
-    ]
-    wanted = whole if wanted is None else list(wanted)[-len(size) :]
-    totals = [have - want for have, want in zip(whole, wanted, strict=True)]
-    # What is missing is made at the end.
-    extra = [more + max(0, -total) for more, total in zip(extra, totals, strict=True)]
-    pads = split([max(0, total) for total in totals], more_first=mode != b"SAME_UPPER")
-    writer.with_attributes(auto_pad=None, output_shape=None, pads=pads, output_padding=extra)
-    return True
+    """Refuse a wrong ConvTranspose; its padding is in numbers already (``tuner/frontend/same.py``)."""
+    _mode(writer)
+    _kernel(writer)
+    return False
 
 
 def _mode(writer: Writer) -> bytes:
