@@ -8,11 +8,15 @@ from itertools import pairwise
 import pytest
 
 from kernels.target import CATALOGUE
+from worker.calibrate.bench import Turn
 from worker.calibrate.calibrate import calibrate
 from worker.calibrate.levels import capacity, levels
+from worker.calibrate.pipe_kernels import CHAIN, wide_of
+from worker.calibrate.pipes import _width
 from worker.fleet.drivers.sim_figures import with_figures
 from worker.fleet.drivers.simulated import SimulatedBoard
 
+TARGET = CATALOGUE["power10"]
 OWN = {
     "hz": 1_000_000_000,
     "l1_bytes": 24 << 10,
@@ -68,3 +72,22 @@ def test_caches_are_read_from_a_curve() -> None:
 
 def test_a_flat_curve_has_one_level() -> None:
     assert len(levels([(1 << power, 4.0 + math.sin(power) / 20) for power in range(12, 24)], 0.25)) == 1
+
+
+class OneIntegerPipe:
+    """One pipe for integers, which takes what the compiler adds as well, and a width that nobody sees."""
+
+    hz = 1.0
+    simulated = True
+
+    def turn(self, kernel: str, turns: int) -> Turn:
+        mix = wide_of(TARGET)[kernel]
+        added = 3 * mix.loads
+        cycles = CHAIN * mix.integers + added
+        return Turn(cycles, 0.0, mix.operations + added)
+
+
+def test_what_the_compiler_adds_is_no_width() -> None:
+    found = _width(OneIntegerPipe(), TARGET, (1.0, 4.0, 1.0, 4.0))
+    assert found.value is None
+    assert "limited by pipes" in found.how
