@@ -315,6 +315,16 @@ def test_windows_that_contradict_themselves(tmp_path, op, shape, fields, words):
         extract(save(tmp_path, made))
 
 
+def test_what_an_operator_is_defined_by_has_its_name(tmp_path):
+    moments = node("MeanVarianceNormalization", ["x"], "moments")
+    path = save(tmp_path, model([moments], {"x": (2, 3)}, ["moments"], opset=13))
+    refused(path, "shapes do not fit together at node 'moments'")
+    cut = node("CenterCropPad", ["x", "size"], "middle")
+    made = model([node("Relu", ["z"], "x"), cut], {"z": (4, 5), "size": (2,)}, ["middle"], opset=18)
+    made.graph.input[1].type.tensor_type.elem_type = TensorProto.INT64
+    refused(save(tmp_path, made), "what node 'middle'", "--value size=NUMBER,NUMBER")
+
+
 def test_a_size_that_an_input_gives(tmp_path):
     made = model(
         [node("Concat", ["start", "size"], "to", axis=0), node("Resize", ["x", "", "", "to"], "y")],

@@ -69,7 +69,19 @@ def _expanded(
     except RuntimeError:
         # A type that nothing tells: who reads on names the node.
         return before
-    return list(written.graph.node)
+    return _named(list(written.graph.node), nodes)
+
+
+def _named(written: list[NodeProto], nodes: list[NodeProto]) -> list[NodeProto]:
+    """``written`` with the names of those of ``nodes`` that they stand for, in their order."""
+    names = iter([(node_name(node), {name for name in node.output if name}) for node in nodes])
+    name, open_outputs = next(names)
+    for node in written:
+        while not open_outputs:
+            name, open_outputs = next(names, (name, {""}))
+        node.name = node.name or name
+        open_outputs -= set(node.output)
+    return written
 
 
 def _guarded(node: NodeProto) -> list[NodeProto]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tuner.frontend.mend import (
+    blocked,
     borders,
     caches,
     cut,
@@ -44,6 +45,7 @@ MENDS: dict[str, tuple[Mend, ...]] = {
     "ConvTranspose": (empty.convolved, windows.transposed),
     "DFT": (spectra.transform,),
     "DeformConv": (deformed.convolution,),
+    "DequantizeLinear": (blocked.dequantized,),
     "Dropout": (numbers.dropout,),
     "Elu": (slopes.elu,),
     "Einsum": (einsum.product,),
@@ -71,7 +73,7 @@ MENDS: dict[str, tuple[Mend, ...]] = {
     "Pow": (numbers.power, older.broadcast),
     "QLinearConv": (windows.padded,),
     "QLinearMatMul": (newer.product,),
-    "QuantizeLinear": (numbers.by_zero,),
+    "QuantizeLinear": (blocked.quantized, numbers.by_zero),
     "RMSNormalization": (norms.of_all,),
     "ReverseSequence": (places.reverse,),
     "RoiAlign": (empty.seen, regions.aligned),
