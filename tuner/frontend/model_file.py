@@ -36,6 +36,7 @@ from tuner.frontend.own_nodes import HALVES
 from tuner.frontend.quantized.qdq_form import to_qdq_form
 from tuner.frontend.raised import raise_opset
 from tuner.frontend.results import give_back
+from tuner.frontend.sparse import make_dense
 from tuner.frontend.unread import drop_unread
 
 MAX_FILE_BYTES = 2**31 - 1
@@ -168,6 +169,7 @@ def parse_bytes(data: bytes, name: str, shapes: Shapes | None = None, tables: bo
         raise ModelError(f"{name} is not an ONNX or TFLite model, or is truncated") from None
     if not model.ir_version or not model.opset_import or not (model.graph.node or model.graph.output):
         raise ModelError(f"{name} is not an ONNX or TFLite model: it has no version, operator set or graph")
+    make_dense(model)
     drop_unread(model)
     classical.plain(model)
     model = inlined(model)

@@ -102,9 +102,6 @@ def check_limits(model: ModelProto) -> None:
     if count > MAX_NODES:
         raise ModelError(f"the model has {count} nodes; at most {MAX_NODES} are read")
     for graph in graphs:
-        if graph.sparse_initializer:
-            name = graph.sparse_initializer[0].values.name
-            raise ModelError(f"sparse initializer {name!r} is not supported")
         for where, tensor in tensors_of(graph):
             check_tensor(tensor, where)
         for node in graph.node:
