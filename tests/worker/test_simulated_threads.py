@@ -14,6 +14,7 @@ from kernels.workload.base import Conv2d
 from tuner.runtimes.emulated import emulate
 from worker.candidate import Candidate
 from worker.fleet.drivers.agent_build import SOURCES, STATIC
+from worker.fleet.drivers.sim_core import TICKS
 from worker.fleet.drivers.sim_models import SIM_MODELS
 from worker.measure.measure import MeasureOptions, measure
 
@@ -26,7 +27,7 @@ CONV = Conv2d(n=1, in_c=32, in_h=28, in_w=28, out_c=64, kh=3, kw=3, pad=(1, 1, 1
 
 @pytest.fixture(scope="module", params=BOARDS)
 def timed(request, simulated_dir, tmp_path_factory):
-    """What the program says on a board: the ticks of its four pieces of work, by threads."""
+    """What the program says on a board: the ticks of its five pieces of work, by threads."""
     board = request.param
     folder = tmp_path_factory.mktemp("threads")
     options = ["-target", SIM_MODELS[board].triple, *STATIC, "-I", str(SOURCES)]
@@ -49,11 +50,19 @@ def test_threads_take_the_same_time_on_every_start(timed):
 
 def test_cores_share_memory_and_locks_and_nothing_else(timed):
     alone, four = timed(1), timed(4)
-    compute, walk, change, turns = (one / other for one, other in zip(alone, four, strict=True))
+    compute, walk, change, turns, few = (one / other for one, other in zip(alone, four, strict=True))
     assert compute > 3
     assert walk < 0.8 * compute  # the memory of the board is less than four times what one core takes of it
     assert change < 0.8 * walk  # each line goes back, too
     assert turns < 1 / 3  # four times the work, which the lock lets one thread do at a time
+    assert few < 0.9 * compute  # the second cache is the limit
+
+
+def test_four_cores_that_change_arrays_in_place_take_what_a_pi_4_took(timed):
+    """MP-MFLOPS on a Pi 4: cycles of a line that is read and written, of 1 MB and of 100 KB for each core."""
+    _, _, change, _, few = timed(4)
+    assert change / TICKS / (5 * (4 << 20) / 64) == pytest.approx(72.6, rel=0.2)
+    assert few / TICKS / (40 * (400 << 10) / 64) == pytest.approx(5.3, rel=0.2)
 
 
 def test_a_kernel_with_threads_takes_the_same_time_on_every_restart(

@@ -1,5 +1,5 @@
-/* threads_guest PAGE THREADS: the simulated ticks of four pieces of work that so many threads share: sums in registers,
- * a walk through 4 MB, one that changes them, and turns with a lock that all want. */
+/* threads_guest PAGE THREADS: the simulated ticks of five pieces of work that so many threads share: sums in registers,
+ * a walk through 4 MB, five that change them, turns with a lock that all want, and 40 walks that change 400 KB. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -12,7 +12,7 @@
 
 #include "simulation_page.h"
 
-enum { BYTES = 4 << 20, LINE = 64, STEPS = 1500000, TURNS = 20, MOST = 8 };
+enum { BYTES = 4 << 20, FEW_BYTES = 400 << 10, LINE = 64, STEPS = 1500000, TURNS = 20, MOST = 8 };
 
 static const volatile SimulationPage *page;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -40,9 +40,19 @@ static void *walk(void *id) {
   return NULL;
 }
 
+static void change_bytes(long id, long bytes, int walks) {
+  volatile unsigned char *from = memory + bytes / threads * id;
+  for (; walks; walks--)
+    for (long at = 0; at < bytes / threads; at += LINE) from[at]++;
+}
+
 static void *change(void *id) {
-  volatile unsigned char *from = memory + BYTES / threads * (long)id;
-  for (long at = 0; at < BYTES / threads; at += LINE) from[at]++;
+  change_bytes((long)id, BYTES, 5);
+  return NULL;
+}
+
+static void *change_few(void *id) {
+  change_bytes((long)id, FEW_BYTES, 40);
   return NULL;
 }
 
@@ -81,5 +91,6 @@ int main(int count, char **given) {
   measure(walk);
   measure(change);
   measure(take_turns);
+  measure(change_few);
   return 0;
 }

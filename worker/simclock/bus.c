@@ -6,61 +6,77 @@
  * opens its row anew. */
 #include "bus.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "simulation_page.h"
 
-static const uint64_t NOT_ONE = UINT64_MAX;
 enum { WINDOWS = 256, LENGTH = 1000 * SIMULATION_TICKS_PER_CYCLE, BANK_BITS = 3 };
 
-static struct {
+/* What was wanted of a bank in a window, and the ticks that its rows took for that. */
+typedef struct {
+  const void *core; /* who came first */
+  uint64_t row, lines, opened;
+  bool several_rows, several_cores;
+} Bank;
+
+typedef struct {
   uint64_t number, booked;
-  struct {
-    uint64_t row, lines; /* the only one wanted so far, and how often; NOT_ONE in place of the row */
-  } banks[1 << BANK_BITS];
-} windows[WINDOWS];
-static BusModel model;
-static uint64_t origin;
+  Bank banks[1 << BANK_BITS];
+} Window;
 
-void bus_configure(const BusModel *wanted) { model = *wanted; }
+struct Bus {
+  BusModel model;
+  uint64_t origin;
+  Window windows[WINDOWS];
+};
 
-void bus_reset(uint64_t now) {
-  memset(windows, 0, sizeof windows);
-  origin = now;
+Bus *bus_make(const BusModel *model) {
+  Bus *bus = calloc(1, sizeof *bus);
+  if (bus) bus->model = *model;
+  return bus;
+}
+
+void bus_reset(Bus *bus, uint64_t now) {
+  memset(bus->windows, 0, sizeof bus->windows);
+  bus->origin = now;
 }
 
 /* Rows of one place in a page after the other are in any bank, as pages are anywhere in a real memory. */
-static uint64_t bank_of(uint64_t row) {
+static Bank *bank_of(Window *window, uint64_t row) {
   row = (row ^ row >> 15) * 0x9e3779b97f4a7c15u;
   row = (row ^ row >> 32) * 0xbf58476d1ce4e5b9u;
-  return row >> (64 - BANK_BITS);
+  return window->banks + (row >> (64 - BANK_BITS));
 }
 
-/* What one line more of `row` takes in window `i`. */
-static uint64_t take(uint64_t i, uint64_t row, bool written) {
-  uint64_t bank = bank_of(row), ticks = written ? model.write : model.read, *only = &windows[i].banks[bank].row;
-  if (*only == NOT_ONE) return ticks + model.row;
-  if (windows[i].banks[bank].lines && *only != row && *only + 1 != row) { /* a stream that goes on leaves its row */
-    *only = NOT_ONE;
-    return ticks + model.row * (windows[i].banks[bank].lines + 1);
+/* What opening rows takes for one line more. */
+static uint64_t open_row(const BusModel *model, Bank *bank, const void *core, uint64_t row) {
+  if (!bank->lines) bank->core = core, bank->row = row;
+  if (bank->row != row && bank->row + 1 != row) { /* a stream that goes on leaves its row */
+    bank->several_rows = true;
+    bank->several_cores |= bank->core != core;
   }
-  *only = row;
-  windows[i].banks[bank].lines++;
-  return ticks;
+  bank->row = row;
+  bank->lines++;
+  uint64_t each = bank->several_cores ? model->shared_row : model->row, before = bank->opened;
+  if (bank->several_rows) bank->opened = bank->lines * each;
+  return bank->opened - before;
 }
 
-uint64_t bus_move(uint64_t row, bool written, uint64_t time) {
-  if (!model.read || time < origin) return 0;
-  uint64_t now = time - origin;
+uint64_t bus_move(Bus *bus, const void *core, uint64_t row, bool written, uint64_t time) {
+  const BusModel *model = &bus->model;
+  if (!model->read || time < bus->origin) return 0;
+  uint64_t now = time - bus->origin;
   for (uint64_t number = now / LENGTH;; number++) {
-    uint64_t i = number % WINDOWS;
-    if (windows[i].number > number) return 0; /* long ago for the others */
-    if (windows[i].number < number) {
-      memset(windows + i, 0, sizeof *windows);
-      windows[i].number = number;
+    Window *window = bus->windows + number % WINDOWS;
+    if (window->number > number) return 0; /* long ago for the others */
+    if (window->number < number) {
+      memset(window, 0, sizeof *window);
+      window->number = number;
     }
-    if (windows[i].booked >= LENGTH) continue;
-    windows[i].booked += take(i, row, written);
+    if (window->booked >= LENGTH) continue;
+    window->booked += written ? model->write : model->read;
+    if (model->row) window->booked += open_row(model, bank_of(window, row), core, row);
     return number * LENGTH > now ? number * LENGTH - now : 0;
   }
 }

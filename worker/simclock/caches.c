@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bus.h"
-
 enum { PAGE_BITS = 12, TRANSLATIONS = 1024, STREAMS = 8, FIRST_PAGES = 1 << 12 };
 static const uint64_t NOTHING = UINT64_MAX;
 
@@ -40,6 +38,7 @@ static MemoryModel model;
 static Level from_l2, from_l3, from_memory;
 static unsigned line_bits;
 static Cache shared_l2, l3;
+static Bus *memory, *l2_bus;
 static CoreCaches *all;
 static Renaming *renamings;                /* a hash table, open addressing */
 static uint64_t num_slots, num_renamings;  /* a power of two; at most half of the slots are used */
@@ -83,18 +82,22 @@ bool caches_configure(const MemoryModel *wanted) {
   from_l2 = (Level){model.l2_ticks, model.l2_stream_ticks};
   from_l3 = (Level){model.l3_ticks, model.l3_stream_ticks};
   from_memory = (Level){model.memory_ticks, model.memory_stream_ticks};
+  memory = bus_make(&model.bus);
+  l2_bus = bus_make(&model.l2_bus);
   line_bits = (unsigned)__builtin_ctzll(model.line_bytes);
   num_slots = FIRST_PAGES * 2;
   renamings = malloc(num_slots * sizeof *renamings);
   Cache l1;
-  if (!renamings || !cache_configure(&l1, model.l1) || !cache_configure(&shared_l2, model.l2)) return false;
+  if (!memory || !l2_bus || !renamings || !cache_configure(&l1, model.l1) || !cache_configure(&shared_l2, model.l2)) return false;
   free(l1.lines);
   if (model.l3.bytes && !cache_configure(&l3, model.l3)) return false;
-  caches_reset();
+  caches_reset(0);
   return true;
 }
 
-void caches_reset(void) {
+void caches_reset(uint64_t now) {
+  bus_reset(memory, now);
+  bus_reset(l2_bus, now);
   for (CoreCaches *core = all; core; core = core->next) core_clear(core);
   cache_clear(&l3);
   memset(renamings, 0xff, num_slots * sizeof *renamings);
@@ -224,11 +227,18 @@ static void take_from_others(CoreCaches *mine, uint64_t line) {
 static uint64_t row_of(uint64_t line) { return line >> (PAGE_BITS - line_bits); }
 
 /* A written line leaves a cache for the next one that has it, or for memory, which nobody waits for. */
-static void write_back(Cache *const *next, uint64_t line, uint64_t now) {
+static void write_back(const CoreCaches *mine, Cache *const *next, uint64_t line, uint64_t now) {
   if (line == NOTHING) return;
   for (; *next; next++)
     if (cache_write(*next, line)) return;
-  bus_move(row_of(line), true, now);
+  bus_move(memory, mine, row_of(line), true, now);
+}
+
+/* A line goes from an L2 that several cores use to one of them, and the one that it pushes out goes back. */
+static uint64_t share_l2(const CoreCaches *mine, bool pushes_out, uint64_t now) {
+  if (!all->next) return 0;
+  if (pushes_out) bus_move(l2_bus, mine, 0, true, now);
+  return bus_move(l2_bus, mine, 0, false, now);
 }
 
 static void access_line(CoreCaches *mine, uint64_t address, const Access *access, MemoryCost *cost) {
@@ -238,11 +248,12 @@ static void access_line(CoreCaches *mine, uint64_t address, const Access *access
   uint64_t now = access->ticks + cost->ticks;
   Cache *const beyond[] = {&mine->l2, l3.lines ? &l3 : NULL, NULL};
   if (!access->beyond_l1) {
-    write_back(beyond, left, now);
+    write_back(mine, beyond, left, now);
+    cost->ticks += share_l2(mine, left != NOTHING, now);
     cost->l1_misses++;
   }
   bool hit = cache_use(&mine->l2, line, access->beyond_l1 && access->stores, &left);
-  if (!hit) write_back(beyond + 1, left, now);
+  if (!hit) write_back(mine, beyond + 1, left, now);
   if (hit && access->beyond_l1) return;
   bool streamed = is_streamed(mine, line);
   Level *level = &from_l2;
@@ -250,9 +261,10 @@ static void access_line(CoreCaches *mine, uint64_t address, const Access *access
     cost->l2_misses++;
     level = &from_memory;
     if (l3.lines && cache_use(&l3, line, false, &left)) level = &from_l3;
-    else if (l3.lines) write_back(beyond + 2, left, now);
+    else if (l3.lines) write_back(mine, beyond + 2, left, now);
     /* A stream of stores writes whole lines, which nobody reads first. */
-    if (level == &from_memory && !(streamed && access->stores)) cost->ticks += bus_move(row_of(line), false, now);
+    if (level == &from_memory && !(streamed && access->stores))
+      cost->ticks += bus_move(memory, mine, row_of(line), false, now);
   }
   if (streamed || (access->stores && model.window)) cost->ticks += level->stream_ticks;
   else fetch(mine, level, access, cost);

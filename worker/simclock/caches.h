@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "bus.h"
+
 typedef struct {
   uint64_t bytes, ways;
 } CacheShape;
@@ -22,6 +24,7 @@ typedef struct {
   /* Of a core that goes on after a miss: for how many instructions, and with how many misses at once; 0 where
    * the core waits. */
   uint64_t window, in_flight;
+  BusModel bus, l2_bus; /* of the memory, and of an L2 that all cores share */
 } MemoryModel;
 
 typedef struct {
@@ -51,8 +54,8 @@ void caches_access(CoreCaches *mine, uint64_t address, unsigned bytes, const Acc
 /* Wait for what is under way; adds to `cost`. */
 void caches_settle(CoreCaches *mine, const Access *access, MemoryCost *cost);
 
-/* Empty everything and start the renaming again. */
-void caches_reset(void);
+/* Empty everything at `now`, and start the renaming again. */
+void caches_reset(uint64_t now);
 
 /* Take the lines of [address, address + bytes) out of all caches. */
 void caches_evict(uint64_t address, uint64_t bytes);

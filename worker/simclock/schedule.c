@@ -4,7 +4,7 @@
 
 #include "emulator.h"
 
-enum { CORES = 1024, QUANTUM = 2000 * SIMULATION_TICKS_PER_CYCLE };
+enum { CORES = 1024, QUANTUM = 500 * SIMULATION_TICKS_PER_CYCLE };
 static const uint64_t QUIET = (uint64_t)30000000 * SIMULATION_TICKS_PER_CYCLE; /* longer than peers spin */
 
 Core *schedule_running;

@@ -4,8 +4,8 @@
  * Options: isa=NAME of a classify_NAME.c, page=FILE, clock=NAME, hz=N, and the model: l1_bytes, l1_ways,
  * l2_bytes, l2_ways, line_bytes, l2_cycles, memory_cycles, l2_stream_cycles, memory_stream_cycles; for a third
  * cache l3_bytes, l3_ways, l3_cycles and l3_stream_cycles; of the memory of all cores memory_line_cycles,
- * memory_write_cycles and memory_row_cycles (bus.h); of several cores: cores, l2_shared, start_cycles and wake_cycles; and
- * what instructions cost: prices=FILE, a table of prices.h, with in_flight, the misses that are under way at once, or else
+ * memory_write_cycles, memory_row_cycles and memory_shared_row_cycles (bus.h); of several cores: cores, l2_shared, the l2_lines
+ * that such an L2 moves in a hundred cycles, start_cycles and wake_cycles; and what instructions cost: prices=FILE, a table of prices.h, with in_flight, the misses that are under way at once, or else
  * width, the pipes' slots a cycle (integer, branch, load, store, vector, matrix) and divide_cycles. */
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,7 +14,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "bus.h"
 #include "caches.h"
 #include "classify.h"
 /* fast memory { */
@@ -182,9 +181,8 @@ static void on_request(Core *core, uint32_t request, uint64_t address, uint64_t 
   switch (request) {
     case SIMULATION_RESET:
       if (schedule_several()) schedule_quiet(core);
-      caches_reset();
+      caches_reset(core_now(core));
       schedule_each(forget, NULL);
-      bus_reset(core_now(core));
       break;
     case SIMULATION_EVICT:
       caches_evict(address & isa->last_address, bytes);
@@ -290,11 +288,14 @@ static int configure(int argc, char **argv) {
   }
   model.l2_shared = option("l2_shared", argc, argv);
   if (option("memory_line_cycles", argc, argv)) {
-    BusModel bus = {.read = TICKS * number(&options, "memory_line_cycles")};
-    bus.write = option("memory_write_cycles", argc, argv) ? TICKS * number(&options, "memory_write_cycles") : bus.read;
-    if (option("memory_row_cycles", argc, argv)) bus.row = TICKS * number(&options, "memory_row_cycles");
-    bus_configure(&bus);
+    BusModel *bus = &model.bus;
+    bus->read = TICKS * number(&options, "memory_line_cycles");
+    bus->write = option("memory_write_cycles", argc, argv) ? TICKS * number(&options, "memory_write_cycles") : bus->read;
+    if (option("memory_row_cycles", argc, argv)) bus->row = TICKS * number(&options, "memory_row_cycles");
+    bus->shared_row = option("memory_shared_row_cycles", argc, argv) ? TICKS * number(&options, "memory_shared_row_cycles") : bus->row;
   }
+  if (option("l2_lines", argc, argv)) /* in a hundred cycles */
+    model.l2_bus.read = model.l2_bus.write = 100 * TICKS / number(&options, "l2_lines");
   schedule_configure(TICKS * number(&options, "start_cycles"));
   /* fast memory { */
   if (option("fast_cycles", argc, argv)) fast_memory_configure(TICKS * number(&options, "fast_cycles"));

@@ -14,7 +14,7 @@ _L3 = ("l3_bytes", "l3_ways", "l3_cycles", "l3_stream_cycles")
 _ALWAYS = (
     *("hz", "width", "line_bytes", "l1_bytes", "l1_ways", "l2_bytes", "l2_ways", "l2_cycles"),
     *("l2_stream_cycles", *_L3, "memory_cycles", "memory_stream_cycles", "memory_line_cycles"),
-    *("memory_write_cycles", "memory_row_cycles"),
+    *("memory_write_cycles", "memory_row_cycles", "memory_shared_row_cycles", "l2_lines"),
 )
 _BOUNDS: Mapping[str, tuple[int, int]] = {
     "hz": (1_000_000, 100_000_000_000),

@@ -56,9 +56,14 @@ class SimModel:
     """By all cores; the last cache always is."""
     memory_line_cycles: int = 0
     """What a line that is read keeps the memory of all cores busy, or written: 0 where that is the same; and
-    what it takes more where its bank has another row open."""
+    what it takes more where its bank has another row open, and where several cores want rows of that bank:
+    0 where that is the same."""
     memory_write_cycles: int = 0
     memory_row_cycles: int = 0
+    memory_shared_row_cycles: int = 0
+    l2_lines: int = 0
+    """How many lines an L2 that all cores share moves to and from several in a hundred cycles: 0 for no
+    limit."""
     core: str = ""
     """Its entry in the tables of measured instructions (``sim_prices.py``); the next one then says how many
     misses are under way at once, and of the eight after that those that are given replace the table's.
@@ -103,7 +108,7 @@ class SimModel:
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-_IN_NAME_IF_SET = ("fast_cycles", "core", "in_flight")
+_IN_NAME_IF_SET = ("fast_cycles", "core", "in_flight", "memory_shared_row_cycles", "l2_lines")
 """Figures younger than the first clocks, whose names still hold."""
 
 
@@ -136,6 +141,10 @@ _RPI4 = SimModel(
     # lines where the other array has a row open in the same of eight banks, its add, of three arrays, 4.85.
     memory_line_cycles=15,
     memory_row_cycles=22,
+    # MP-MFLOPS on the four cores of a Pi 4 (github.com/EntityFX/anybench), which changes arrays in place:
+    # 100 KB for each core take 5.3 cycles a line, 1 and 10 MB 72.6 and 70.6.
+    memory_shared_row_cycles=42,
+    l2_lines=36,
 )
 
 SIM_MODELS: Mapping[str, SimModel] = {
