@@ -12,7 +12,6 @@ from tvm import relax
 from typer.testing import CliRunner
 
 from kernels import registry
-from kernels.layout import NHWC, Layouts
 from kernels.target import CATALOGUE
 from kernels.workload.base import ConvChain, QConv2d
 from tilefleet.cli import app
@@ -44,18 +43,16 @@ def path(tmp_path):
 
 
 def records_of(path, chain_s):
-    """Each product takes 2, and each chain so many seconds."""
+    """Each product takes 2, and each chain so many seconds, in whatever layouts."""
     partition, made = load_partition(path), []
     workloads = [(product.workload, 2.0) for product in partition.products]
     for (first, second), seconds in zip(pairs_of(partition).items(), chain_s, strict=True):
         chained = chain_of(partition.products[first], partition.products[second])
         workloads.append((chained.workload, seconds))
     for workload, seconds in workloads:
-        config = registry.recommendations(workload, TARGET)[0]
-        if isinstance(workload, ConvChain):
-            config = registry.kernel("chain").recommend(workload, TARGET, Layouts(NHWC, NHWC))
-        version = registry.kernel(config.kernel).version
-        made.append(Record(workload, TARGET, config, version, cost_s=seconds))
+        for config in registry.recommendations(workload, TARGET, any_layout=True):
+            version = registry.kernel(config.kernel).version
+            made.append(Record(workload, TARGET, config, version, cost_s=seconds))
     return made
 
 

@@ -21,6 +21,7 @@ from kernels.target import Target
 from kernels.workload.base import AnyChain, Conv2d, NarrowGemm, OfActivations
 from kernels.workload.qconv2d import QConv2d
 from tuner.backend.chained import chain_as, chain_measured
+from tuner.backend.evidence import Evidence
 from tuner.backend.executable import compile_module, link
 from tuner.backend.factors import times_factors, weights_times_factors
 from tuner.backend.fusion import optimise
@@ -35,10 +36,11 @@ from tuner.frontend.model_file import read_model
 from tuner.frontend.onnx_check import ModelError, Shapes, first_line, node_name
 from tuner.frontend.onnx_graph import Array, OnnxGraph, attributes_of
 from tuner.frontend.own_nodes import LOOP, OPERATOR, PRODUCT
-from tuner.layouts.plan import Options, Plan, forced, options_of
+from tuner.layouts.options import Options, forced
+from tuner.layouts.plan import Plan
 from tuner.layouts.plan import plan as choose
 from tuner.layouts.prices import Prices
-from tuner.log.picks import best_by_layouts, clock_of, found_for
+from tuner.log.picks import clock_of, found_for
 from tuner.log.record import Record
 from tuner.log.relayouts import Relayouts, fitting
 from tuner.operators.constants import constant
@@ -166,9 +168,9 @@ def plan_of(
     """
     merge_affine(partition.graph)
     records = list(records)
-    known = best_by_layouts(records, target, threads, numerics)
+    evidence = Evidence.of(records, target, threads, numerics)
     if plan is None:
-        chain_measured(partition, known)
+        chain_measured(partition, evidence)
     else:
         chain_as(partition, plan)
     measured = {(r.workload.key, r.config): r for r in records if r.ranking_s is not None}
@@ -177,14 +179,14 @@ def plan_of(
         workload = product.workload
         config = (plan or {}).get(index) or found_for(picks, workload)
         if config is None:
-            records_of = found_for(known, workload) or {}
-            found = options_of(workload, target, threads, numerics, records_of)
+            found = evidence.options(workload)
             options.append(found and _suited(product, found, target, threads))
         else:
             record = measured.get((workload.key, config))
             options.append(forced(workload, config, target, threads, numerics, record))
     times = fitting(relayouts, target, threads, clock_of(records, target))
-    return choose(partition, options, target, threads, Prices(target, threads, times))
+    prices = Prices(target, threads, times, evidence.ratios.overall)
+    return choose(partition, options, target, threads, prices)
 
 
 def _suited(product: Product, options: Options, target: Target, threads: int) -> Options:

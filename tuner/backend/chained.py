@@ -5,31 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kernels import registry
-from kernels.layout import Layouts
 from kernels.space import Config
-from kernels.workload.base import AnyChain, ConvChain, QConvChain, Workload
+from kernels.workload.base import AnyChain, ConvChain, QConvChain
+from tuner.backend.evidence import Evidence
 from tuner.frontend.chains import merge, pairs_of, workload_of
 from tuner.frontend.graph import Partition
-from tuner.log.picks import found_for
-from tuner.log.record import Record
-
-Known = Mapping[str, Mapping[Layouts, Record]]
-"""The best record of each workload (by key) and pair of layouts."""
 
 
-def chain_measured(partition: Partition, known: Known) -> None:
-    """Make chains, in place, of the pairs whose fastest record is faster than those of the two together.
+def chain_measured(partition: Partition, evidence: Evidence) -> None:
+    """Make chains, in place, of the pairs that were measured faster than the two together can be had for.
 
     Where pairs overlap, those that gain most are taken.
     """
-    if not any(isinstance(each.workload, AnyChain) for found in known.values() for each in found.values()):
+    records = (record for known in evidence.known.values() for record in known.best.values())
+    if not any(isinstance(record.workload, AnyChain) for record in records):
         return
     gains: list[tuple[float, int, int]] = []
     for first, second in pairs_of(partition).items():
         one, two = partition.products[first], partition.products[second]
         chain = workload_of(one, two)
         assert chain is not None
-        times = [time for each in (one.workload, two.workload, chain) if (time := _fastest(known, each))]
+        times = [time for each in (one.workload, two.workload, chain) if (time := evidence.fastest_s(each))]
         if len(times) == 3:
             gains.append((times[0] + times[1] - times[2], first, second))
     taken: set[int] = set()
@@ -63,9 +59,3 @@ def _computes_chains(config: Config) -> bool:
         return issubclass(registry.kernel(config.kernel).workload_type, (ConvChain, QConvChain))
     except ValueError:  # an unknown kernel is refused where its space is looked for
         return False
-
-
-def _fastest(known: Known, workload: Workload) -> float | None:
-    found = found_for(known, workload)
-    times = [record.ranking_s for record in (found or {}).values() if record.ranking_s is not None]
-    return min(times) if times else None

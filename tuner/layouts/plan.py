@@ -3,42 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from kernels import registry
 from kernels.layout import NCHW, NHWC, Layouts, layouts_for
-from kernels.numerics import Numerics
 from kernels.operators.relayout import is_free, predict_relayout
-from kernels.space import Config
 from kernels.target import Target
-from kernels.workload.base import Conv2d, ConvChain, Workload
+from kernels.workload.base import Conv2d, ConvChain
 from tuner.frontend.graph import PRODUCT, Partition, Product
 from tuner.frontend.onnx_graph import attributes_of
+from tuner.layouts.options import Option, Options
 from tuner.layouts.prices import Prices
 from tuner.layouts.solve import Link, State, Tensor, solve
-from tuner.log.record import Record
 from tuner.operators import rule_of
 from tuner.operators.border import DEQUANTIZE, border_of, scales_of_sums
 from tuner.operators.layouts import Rule, is_image
-
-Source = Literal["log", "analysis"]
-
-
-@dataclass(frozen=True)
-class Option:
-    """A config that a product may get, what it is expected to take, and the record that says so.
-
-    ``source`` is ``log`` also for a config that the caller gives, with or without a record.
-    """
-
-    config: Config
-    seconds: float
-    record: Record | None = None
-    source: Source = "log"
-
-
-Options = Mapping[Layouts, Option]
 
 
 @dataclass(frozen=True)
@@ -81,75 +60,21 @@ class Plan:
         return self.states[tensor].written if tensor in self.states else NCHW
 
 
-def options_of(
-    workload: Workload,
-    target: Target,
-    threads: int,
-    numerics: Numerics,
-    records: Mapping[Layouts, Record],
-) -> dict[Layouts, Option] | None:
-    """What a build may choose from for ``workload``; None when no kernel computes it.
-
-    That is the best record of each pair of layouts, or, where there is no record at all, the analysis's
-    configs with predicted times.
-    """
-    if registry.why_not_tunable(workload, target) is not None:
-        return None
-    if records:
-        return {layouts: _measured(record) for layouts, record in records.items()}
-    found: dict[Layouts, Option] = {}
-    for config in registry.recommendations(workload, target, numerics, threads, any_layout=True):
-        option, layouts = _predicted(workload, config, target, threads, "analysis"), config.layouts
-        if layouts not in found or option.seconds < found[layouts].seconds:
-            found[layouts] = option
-    return found
-
-
-def forced(
-    workload: Workload,
-    config: Config,
-    target: Target,
-    threads: int,
-    numerics: Numerics,
-    record: Record | None,
-) -> dict[Layouts, Option]:
-    """No choice: ``config``, with what ``record`` has measured of it.
-
-    Raises ValueError when it is no config of the workload that ``numerics`` allows.
-    """
-    space = registry.space_of(workload, config, target, threads)
-    why_not = space if isinstance(space, str) else space.why_not(config)
-    why_not = why_not or registry.why_not_allowed(workload, config, numerics)
-    if why_not is not None:
-        raise ValueError(f"the config for {workload} cannot be used: {why_not}")
-    option = _measured(record) if record else _predicted(workload, config, target, threads, "log")
-    return {config.layouts: option}
-
-
-def _measured(record: Record) -> Option:
-    assert record.ranking_s is not None  # failed trials never get here
-    return Option(record.config, record.ranking_s, record)
-
-
-def _predicted(workload: Workload, config: Config, target: Target, threads: int, source: Source) -> Option:
-    seconds = registry.kernel(config.kernel).predict(workload, config, target, threads)
-    return Option(config, seconds, None, source)
-
-
 def plan(
     partition: Partition, options: Sequence[Options | None], target: Target, threads: int, prices: Prices
 ) -> Plan:
     """The cheapest choice for all of the graph, given what each product may choose from.
 
-    Raises ValueError when forced configs leave none.
+    What is predicted of pools, concats and the like is scaled by the ``scale`` of ``prices``. Raises
+    ValueError when forced configs leave none.
     """
     graph = partition.graph
     rules = {
-        node.output[0]: rule
+        node.output[0]: _scaled(rule, prices.scale)
         for node in graph.nodes
         if (rule := rule_of(graph, node, target, threads)) is not None
     }
-    problem = _Problem(partition, options, rules, target, threads)
+    problem = _Problem(partition, options, rules, target, threads, prices.scale)
 
     def price(tensor: str, source: str, to: str) -> tuple[float, bool]:
         return prices.of(graph.tensors[tensor].shape, source, to)
@@ -176,6 +101,10 @@ def plan(
     return Plan(tuple(chosen), found.states, rules, conversions, seconds)
 
 
+def _scaled(rule: Rule, scale: float) -> Rule:
+    return replace(rule, seconds=lambda layout: scale * rule.seconds(layout))
+
+
 class _Problem:
     """The graph's tensors and nodes as ``layout_plan`` takes them."""
 
@@ -186,6 +115,7 @@ class _Problem:
         rules: Mapping[str, Rule],
         target: Target,
         threads: int,
+        scale: float,
     ) -> None:
         graph = partition.graph
         self.links: list[Link] = []
@@ -214,7 +144,7 @@ class _Problem:
                 written[output] = (NHWC, NCHW)
             elif is_image(graph, node.input[0]):
                 # What lies as planes is turned as bytes, a quarter of the size.
-                turn = predict_relayout(graph.tensors[output].shape, NCHW, NHWC, target, threads) / 4
+                turn = predict_relayout(graph.tensors[output].shape, NCHW, NHWC, target, threads) / 4 * scale
                 self.links.append(Link(node.input[0], None, {(NCHW, ""): turn, (NHWC, ""): 0.0}))
         self._nchw(name for name in graph.outputs if is_image(graph, name))
         used = {name for link in self.links for name in (link.source, link.target) if name is not None}

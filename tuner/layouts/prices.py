@@ -11,11 +11,13 @@ from tuner.log.relayouts import Relayouts
 
 @dataclass(frozen=True)
 class Prices:
-    """What each conversion of a build costs."""
+    """What each conversion of a build costs. What is predicted is scaled by ``scale``: how many times as long
+    as predicted other things took."""
 
     target: Target
     threads: int
     measured: Relayouts | None = None
+    scale: float = 1.0
 
     def of(self, shape: tuple[int, ...], source: str, to: str) -> tuple[float, bool]:
         """(seconds, whether that is from a measurement)."""
@@ -24,4 +26,4 @@ class Prices:
         seconds = self.measured.seconds(shape, source, to) if self.measured else None
         if seconds is not None:
             return seconds, True
-        return predict_relayout(shape, source, to, self.target, self.threads), False
+        return self.scale * predict_relayout(shape, source, to, self.target, self.threads), False

@@ -159,8 +159,9 @@ def _choose(
         raise OtherTargetError(f"the log has no record for target {target.name} ({target.key}), only {names}")
     best: dict[str, dict[Layouts, Record]] = {}
     refused: dict[str, str] = {}
-    # The best first: whether a config is valid then need not be found out for all the others.
-    for record in sorted(ours, key=lambda record: record.rank):
+    # The best first: whether a config is valid then need not be found out for all the others. Of equal ones
+    # the order of the log is of no account.
+    for record in sorted(ours, key=lambda record: (record.rank, record.config.key)):
         key, layouts = record.workload.key, record.config.layouts
         known = best.get(key, {})
         if layouts in known or (record.doubtful and not all(each.doubtful for each in known.values())):

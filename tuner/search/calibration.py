@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Iterable
 
 from kernels.space import Config
 from tuner.layouts import race as layout_race
+from tuner.layouts.ratios import Ratios
 from tuner.log.record import Record
 from tuner.search.problem import Problem
 
@@ -19,20 +19,15 @@ KNOWN = 3
 
 
 class Calibration:
-    """How far each family's predictions were off.
-
-    Predictions order configs of one kernel well, and kernels less so: whatever is wrong with a kernel's
-    (say, in NHWC) is much alike in all layers.
-    """
+    """How far each family's predictions were off, by the seeds of all tasks."""
 
     def __init__(self) -> None:
-        self._logs: dict[str, list[float]] = {}
+        self.ratios = Ratios()
 
     def learn(self, problem: Problem, config: Config, cost_s: float) -> None:
         """Take in what one of the problem's seeds has cost."""
         if config in problem.seeds:
-            off = math.log(cost_s / problem.predict(config))
-            self._logs.setdefault(config.family, []).append(off)
+            self.ratios.learn(config.family, cost_s, problem.predict(config))
 
     def learn_all(self, problem: Problem, records: Iterable[Record]) -> None:
         """The same of all records that have a quiet time."""
@@ -42,8 +37,7 @@ class Calibration:
 
     def predict(self, problem: Problem, config: Config) -> float:
         """The predicted seconds of ``config``, corrected by what was measured in its family, or in all."""
-        logs = self._logs.get(config.family) or [log for logs in self._logs.values() for log in logs]
-        return problem.predict(config) * math.exp(statistics.median(logs) if logs else 0.0)
+        return problem.predict(config) * self.ratios.of(config.family)
 
     def seeds(self, problem: Problem) -> list[Config]:
         """The problem's seeds that are worth a trial, the analysis's first, then the most promising."""
@@ -58,5 +52,5 @@ class Calibration:
         return [first, *sorted(kept, key=behind.__getitem__)]
 
     def _limit(self, seed: Config) -> float:
-        known = len(self._logs.get(seed.family, ())) >= KNOWN
+        known = self.ratios.known(seed.family) >= KNOWN
         return HOPELESS_KNOWN if known else HOPELESS
