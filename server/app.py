@@ -114,7 +114,7 @@ def create_app(
             jobs = Jobs(db, models, targets, engine)
             queue, orphans = Queue(db, jobs, engine), Orphans(db, settings.resume)
             store = SqlStore(db, metrics)
-            manager = JobManager(db, store, engine, events, queue, orphans, settings.home_dir)
+            manager = JobManager(db, store, engine, events, queue, orphans, settings.home_dir, parser)
             tell_of_boards(engine, events, manager.board_changed)
             stack.push_async_callback(manager.close)
             await manager.start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kernels.numerics import Numerics
+from kernels.space import Config
 from kernels.workload.base import Workload
 from tuner.intake.shapes import GivenShapes
 from tuner.log.record import Record
@@ -29,11 +30,16 @@ class Budget:
 
 @dataclass(frozen=True)
 class TaskSpec:
-    """One distinct workload of a job; ``weight`` is how often it occurs in the model."""
+    """One distinct workload of a job; ``weight`` is how often it occurs in the model.
+
+    ``incumbents`` are the configs that the untuned model has for it, in the layouts of its layers: the first
+    trials. Where there are none, the first trial is the analysis's config.
+    """
 
     id: int
     workload: Workload
     weight: int = 1
+    incumbents: tuple[Config, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -63,7 +69,7 @@ class JobSpec:
 
 @dataclass(frozen=True)
 class Trial:
-    """One trial of a task: its sequence number in the task (0 is the analysis's config) and its record.
+    """One trial of a task: its sequence number in the task (0 is the incumbent) and its record.
 
     ``reused`` says that the record was known before and nothing was measured. ``lease`` is the fencing token
     under which it was measured, at the time ``at`` (since the epoch); 0 when that was under none.

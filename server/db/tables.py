@@ -251,7 +251,7 @@ class TaskRow(Base):
     """The first message of each kind of error."""
     best_id: Mapped[int | None] = mapped_column(ForeignKey("records.id"))
     recommended_id: Mapped[int | None] = mapped_column(ForeignKey("records.id"))
-    """The record of trial 0, the analysis's config."""
+    """The record of trial 0, the config that the untuned model has."""
 
 
 def _where(some: str, name: str, *columns: str) -> Index:

@@ -19,7 +19,9 @@ from server.db.database import Database
 from server.db.tables import JobRow
 from server.engine import Engine
 from server.events.base import END, Events
+from server.in_child import Nursery
 from server.jobs import slots
+from server.jobs.incumbents import with_incumbents
 from server.jobs.orphans import Orphans
 from server.jobs.queue import Queue
 from server.jobs.schemas import Waiting
@@ -60,9 +62,10 @@ class JobManager:
         queue: Queue,
         orphans: Orphans,
         folder: Path,
+        nursery: Nursery,
     ) -> None:
-        """``folder`` is where the engine keeps what it builds."""
-        self._folder = folder
+        """``folder`` is where the engine keeps what it builds; ``nursery`` plans untuned models."""
+        self._folder, self._nursery = folder, nursery
         self._store, self._engine, self._events = store, engine, events
         self._queue, self._orphans = queue, orphans
         self._facts = Facts(db, engine)
@@ -188,6 +191,7 @@ class JobManager:
                 await self._facts.learn(spec, entry.cancelled)
             entry.started = time.monotonic()
             publish = self._publisher(entry)
+            spec = await run_in_threadpool(with_incumbents, spec, self._nursery, entry.cancelled)
             await run_job(spec, self._engine, self._store, publish, entry.cancelled, self._fair)
         except Exception as error:
             log.exception("job %d could not run", spec.id)

@@ -329,7 +329,9 @@ class Task(BaseModel):
     best_disturbed: bool = Field(description="Whether none could be measured quietly.")
     best_spread: float | None = Field(description="Interquartile range of its repeats over their median.")
     best_kernel_version: int | None = Field(description="The version of the best config's kernel.")
-    recommended_s: float | None = Field(description="The cost of the analysis's config.")
+    recommended_s: float | None = Field(
+        description="The cost of trial 0, the config that the untuned model has."
+    )
     gflops: float | None = Field(
         description="Billions of operations a second at the best cost: GFLOP/s, or GOP/s of integers."
     )

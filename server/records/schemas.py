@@ -188,7 +188,7 @@ class RecentBest(BaseModel):
     clock: str = Field(description="`wall` or `simulated:...`; times of two clocks do not compare.")
     threads: int = Field(description="Threads that the kernel ran on.")
     best_s: float = Field(description="Seconds a call.")
-    recommended_s: float | None = Field(description="What the analysis's config takes.")
+    recommended_s: float | None = Field(description="What the untuned config takes, trial 0 of the task.")
     gflops: float = Field(description="Billions of operations a second: GFLOP/s, or GOP/s of integers.")
     unit: Unit = Field(description="What `gflops` counts: `FLOP`, or `OP` of integers.")
     config: dict[str, int | str] = Field(description="The config of `best_s`.")

@@ -258,7 +258,7 @@ async def _replayed(ctx: Services, job: JobRow, last_event_id: str | None) -> As
 def get_progress(job_id: JobId, ctx: Ctx) -> Progress:
     """The estimated time of the whole model over trials; empty until every task has a time.
 
-    A task that had no time by then counts as untuned, by the analysis's config.
+    A task that had no time by then counts as untuned, by the config of its trial 0.
     """
     with ctx.db.read() as session:
         return progress(session, views.get_row(session, job_id))

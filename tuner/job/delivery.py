@@ -46,7 +46,7 @@ async def deliver(
     seconds = job.budget.seconds
     race_s = USUAL_RACE_S if seconds is None else min(RACE_S, RACE_SHARE * seconds)
     for attempt in range(ATTEMPTS):
-        records = [record for search in searches for record in placing.best_of_layouts(search)]
+        records = [record for search in searches for record in placing.for_build(search)]
         if job.model is None or not records or cancelled.is_set():
             break
         payload = await patiently(placing.payload_of, job, records, store)

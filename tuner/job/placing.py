@@ -117,8 +117,9 @@ def placed(records: Iterable[Record], seconds: dict[Config, float]) -> list[Reco
     result = []
     for all_of_them in groups.values():
         group = comparable(all_of_them)
-        group.sort(key=lambda record: record.isolated_s or 0.0)
-        costs = [record.isolated_s or 0.0 for record in group]
+        # By their ranks, as a challenger that did not surely beat the incumbent comes behind it.
+        group.sort(key=lambda record: (record.ranking_s or 0.0, record.isolated_s or 0.0))
+        costs = sorted(record.isolated_s or 0.0 for record in group)
         fastest_s = min(seconds[record.config] for record in group)
         if fastest_s < (1 - MARGIN) * seconds[group[0].config]:
             group.sort(key=lambda record: seconds[record.config])
@@ -143,12 +144,15 @@ def payload_of(job: JobSpec, records: Sequence[Record], store: Store) -> dict[st
     }
 
 
-def best_of_layouts(search: TaskSearch) -> list[Record]:
-    """The best of each pair of layouts: what a build chooses from."""
+def for_build(search: TaskSearch) -> list[Record]:
+    """What a build chooses from: the best of each pair of layouts. Beside them what the analysis would take,
+    so that the build knows what that is worth, or that it failed."""
     found: dict[Layouts, Record] = {}
     for record in search.top(len(search.records)):
         found.setdefault(record.layouts, record)
-    return list(found.values())
+    chosen = [record.config for record in found.values()]
+    chosen += [each for each in (*search.incumbents, *search.problem.seeds) if each in search.records]
+    return [search.records[config] for config in dict.fromkeys(chosen)]
 
 
 def _contenders(search: TaskSearch) -> list[Record]:

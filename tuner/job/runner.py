@@ -23,6 +23,7 @@ from tuner.job.reports import Publish
 from tuner.job.store import Store
 from tuner.job.streak import Streak
 from tuner.job.tally import Tally
+from tuner.job.verifying import verify_task
 from tuner.log.record import Record
 from tuner.search import scheduler
 from tuner.search.calibration import Calibration
@@ -36,8 +37,8 @@ from worker.outcome import ErrorKind, Outcome
 
 AHEAD = 2
 """Batches beyond those that are measured: they are built meanwhile."""
-TOP, ROUNDS = 3, 5
-"""How many of each task and layouts are measured again at the end, and how often at most."""
+TOP = 3
+"""How many of each task and layouts are measured again at the end."""
 PAIRS = 3
 """About how many pairs of layouts of a task are of use to a model."""
 TICK_S, PROGRESS_S, GRACE_S = 0.25, 1.0, 15.0
@@ -161,7 +162,7 @@ class _Run:
             search.doubt(found, TOP, mine=clock != "wall")
             self.searches.append(search)
         # Every task keeps its trial 0 of the budget; those that know least choose first, so nothing is lost.
-        owing = sum(not search.knows_analysis(known[search.task.id]) for search in self.searches)
+        owing = sum(not search.knows_incumbent(known[search.task.id]) for search in self.searches)
         order = sorted(self.searches, key=lambda search: len(known[search.task.id]))
         for position, search in enumerate(order):
             share = self.allowance.trials_left(self.tally.trials + owing) / (len(order) - position)
@@ -313,13 +314,7 @@ class _Run:
         await asyncio.gather(*map(one, order))
 
     async def _verify_task(self, search: TaskSearch, stop: asyncio.Event) -> None:
-        """Until the fastest of all useful layouts was measured again: its lead may have been luck."""
-        refused: set[Config] = set()
-        for _ in range(ROUNDS):
-            top = search.unsure(self.top, refused)
-            if stop.is_set() or not top:
-                return
-            configs = [record.config for record in top]
+        async def measure(configs: list[Config]) -> list[Outcome]:
             batch = Batch(
                 search.task.workload, configs, self._demand(configs), rounds=VERIFY_ROUNDS, cancelled=stop
             )
@@ -329,20 +324,12 @@ class _Run:
             finally:
                 task.cancel()
                 self.fair.finish(batch.demand.turn, self.kind)
-            outcomes = outcomes_of(task, len(configs))
-            for record, outcome in zip(top, outcomes, strict=True):
-                if outcome.error is not None and outcome.error.transient:
-                    refused.add(record.config)
-                    continue
-                again = search.remeasured(record, outcome)
-                if await self._ask(self.store.remeasured, again, record, outcome.lease, outcome.at):
-                    search.replace(again)
-                else:
-                    refused.add(record.config)
-            if search.best is not None:
-                self.publish("best", reports.best_event(search, self.searches))
-            if all(outcome.disturbed for outcome in outcomes):
-                return  # on a machine that is so busy, another round would tell no more
+            return outcomes_of(task, len(configs))
+
+        def changed(search: TaskSearch) -> None:
+            self.publish("best", reports.best_event(search, self.searches))
+
+        await verify_task(search, self.top, measure, self.store, self._ask, stop, changed)
 
     async def _place(self) -> str:
         """Compare the best configs inside the built model; what went wrong, if anything."""

@@ -22,8 +22,8 @@ class Curve:
     """A task's trials as the scheduler sees them.
 
     ``weight`` is 0 of a chain, which is beside its parts; it is searched as one that occurs once.
-    ``space_size`` is the number of points of its space, ``work`` its operations in the whole model: before
-    anything is measured, the most work goes first.
+    ``space_size`` is the number of points of its space, ``work`` the seconds that are expected of it
+    in the whole model: before anything is measured, the heaviest goes first.
     """
 
     weight: float

@@ -36,13 +36,15 @@ _SAID = (
 class TaskSearch:
     """One task's ask/tell session.
 
-    Trial 0 is the analysis's config whatever the strategy; other trials are numbered as they end.
+    The first trials are the incumbents, whatever the strategy: the untuned model's configs, or in a job of
+    one workload the analysis's. Trial 0 is the first of them; other trials are numbered as they end.
     """
 
     def __init__(self, task: TaskSpec, job: JobSpec, problem: Problem, resumed: Sequence[Trial] = ()) -> None:
         self.task = task
         self.job = job
         self.problem = problem
+        self.incumbents = _incumbents(task, problem)
         self.state = TaskState.WAITING
         self.curve = self._new_curve()
         self.records: dict[Config, Record] = {}
@@ -74,7 +76,7 @@ class TaskSearch:
         self.curve = self._new_curve()
         self.curve.in_flight = in_flight
         self._begin(trials)
-        gone = [config for config in before if config not in self.records and config != self.analysis]
+        gone = [config for config in before if config not in self.records and config != self.incumbent]
         self._owed += [config for config in gone if config not in self._owed]
         self._asked.update(gone)
         self.doubt(known, limit, mine=True)
@@ -82,12 +84,12 @@ class TaskSearch:
 
     def _new_curve(self) -> Curve:
         weight = self.task.weight
-        return Curve(weight, self.problem.size, float(max(weight, 1) * self.task.workload.flops))
+        return Curve(weight, self.problem.size, max(weight, 1) * self.problem.predict(self.incumbent))
 
     @property
-    def analysis(self) -> Config:
-        """The analysis's config: trial 0."""
-        return self.problem.seeds[0]
+    def incumbent(self) -> Config:
+        """What the untuned model has in most of the layers: trial 0."""
+        return self.incumbents[0]
 
     @property
     def best(self) -> Record | None:
@@ -132,9 +134,12 @@ class TaskSearch:
             # Beside the best of the rounds before: all may have been slow in a noisy one.
             before = [record for record in records if record.verified_s is not None]
             wanted += [record for record in before[:1] if record not in wanted]
-        first = self.records.get(self.analysis)
-        if wanted and first and first.error is None and first.verified_s is None and first not in wanted:
-            wanted.append(first)  # so that what the search has gained is told fairly
+        # Who leads must beat the incumbents in turns, and what the search has gained is to be told fairly.
+        firsts = [first for each in self.incumbents if (first := self.records.get(each))]
+        for first in firsts if wanted else ():
+            contested = first.verified_s is None or any(each.layouts == first.layouts for each in wanted)
+            if first.error is None and first not in wanted and contested:
+                wanted.append(first)
         return [record for record in wanted if record.config not in refused]
 
     def ask(self, n: int, calibration: Calibration | None = None) -> list[Config]:
@@ -144,11 +149,11 @@ class TaskSearch:
         """
         if calibration is not None and not self._asked:
             self._strategy.begin_with(calibration.seeds(self.problem))
-        if self.analysis not in self._asked and self.analysis not in self.records:
-            self._owed.insert(0, self.analysis)
-            self._asked.add(self.analysis)
+        firsts = [each for each in self.incumbents if each not in self._asked and each not in self.records]
+        self._owed = firsts + self._owed
+        self._asked.update(firsts)
         batch, self._owed = self._owed[:n], self._owed[n:]
-        # The strategy may offer the analysis's config, or one that was reused, on its own account.
+        # The strategy may offer an incumbent, or one that was reused, on its own account.
         while len(batch) < n:
             offered = self._strategy.ask(n - len(batch))
             if not offered:
@@ -158,9 +163,9 @@ class TaskSearch:
             batch += new
         return batch
 
-    def knows_analysis(self, known: Iterable[Record] = ()) -> bool:
+    def knows_incumbent(self, known: Iterable[Record] = ()) -> bool:
         """Whether trial 0 is there, or among ``known``."""
-        return self.analysis in self.records or any(record.config == self.analysis for record in known)
+        return self.incumbent in self.records or any(record.config == self.incumbent for record in known)
 
     def usable(self, known: Iterable[Record]) -> list[Record]:
         """Those known records that are new here, in the space, of today's kernels, and not doubtful."""
@@ -180,18 +185,18 @@ class TaskSearch:
         own = {config for config, record in self.records.items() if mine and record.disturbed}
         doubtful = [r for r in known if r.doubtful and (self._fits(r) or r.config in own)]
         doubtful.sort(key=lambda record: record.rank)
-        taken = {self.analysis, *self._owed} - own
+        taken = {*self.incumbents, *self._owed} - own
         self._owed += [record.config for record in doubtful if record.config not in taken][:limit]
         self._asked.update(self._owed)
 
     def reuse(self, known: Sequence[Record], limit: int) -> list[Trial]:
-        """Trials for up to ``limit`` usable known records: trial 0's and the fastest, in their old order."""
+        """Trials for up to ``limit`` usable known records: incumbents and the fastest, in their old order."""
 
         def rank(record: Record) -> tuple[bool, bool, bool, float]:
-            return (record.config != self.analysis, *record.rank)
+            return (record.config not in self.incumbents, *record.rank)
 
         kept = sorted(known, key=rank)[: max(0, limit)]
-        kept.sort(key=lambda record: (record.config != self.analysis, record.created))
+        kept.sort(key=lambda record: (record.config != self.incumbent, record.created))
         return [self._trial(record, reused=True) for record in kept]
 
     def inform(self, known: Iterable[Record]) -> None:
@@ -290,10 +295,16 @@ class TaskSearch:
         self.curve.best_s = (self.best and self.best.ranking_s) or math.inf
 
     def _trial(self, record: Record, reused: bool, lease: int = 0, at: float = 0.0) -> Trial:
-        number = 0 if record.config == self.analysis else self._numbers.get(record.config)
+        number = 0 if record.config == self.incumbent else self._numbers.get(record.config)
         if number is None:
             number, self._next = self._next, self._next + 1
         return Trial(self.task.id, number, record, reused, lease, at)
+
+
+def _incumbents(task: TaskSpec, problem: Problem) -> tuple[Config, ...]:
+    """The task's incumbents that are in the space, or else the analysis's config."""
+    found = [config for config in task.incumbents if problem.space.why_not(config) is None]
+    return tuple(found) or problem.seeds[:1]
 
 
 def _now() -> str:
