@@ -1,7 +1,8 @@
 """The model by which results are judged: onnxruntime without optimisations computes it.
 
-onnxruntime loses a NaN in maxima at some places, and its LRN spreads a NaN to all later channels. So a
-maximum gets a second term here, which is NaN where an operand is, and LRN is written by its formula.
+onnxruntime loses a NaN in maxima at some places, a Relu in a recurrent cell among them, and its LRN spreads a
+NaN to all later channels. So a maximum gets a second term here, which is NaN where an operand is, such a cell
+is an Elu by 0, which is the same of all numbers, and LRN is written by its formula.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ def defined(branch: Branch) -> list[NodeProto]:
     for node in branch.nodes:
         if node.op_type in _TERMS:
             _keep(written, node)
+        elif node.op_type == "RNN" and any(list(each.strings) == [b"Relu"] for each in node.attribute):
+            said = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+            said |= {"activations": ["Elu"], "activation_alpha": [0.0]}
+            written.nodes.append(helper.make_node("RNN", node.input, node.output, node.name, **said))
         elif node.op_type == "LRN":
             _normalise(written, node)
         elif node.op_type == "ScatterElements" and any(each.s in (b"max", b"min") for each in node.attribute):
