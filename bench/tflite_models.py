@@ -20,6 +20,7 @@ OPTIONS = {
     "AVERAGE_POOL_2D": "Pool2DOptions",
     "MAX_POOL_2D": "Pool2DOptions",
     "ADD": "AddOptions",
+    "ONE_HOT": "OneHotOptions",
     "SUB": "SubOptions",
     "MUL": "MulOptions",
     **dict.fromkeys(("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD"), "ReducerOptions"),

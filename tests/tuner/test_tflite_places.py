@@ -21,6 +21,29 @@ def test_lookup_by_several_indices(dtype):
     assert_same(make.file(make.like("GATHER_ND", make.input(IMAGE), (2, 2, 4), [places])))
 
 
+@pytest.mark.parametrize(("axis", "shape"), [(-1, (2, 3, 4)), (0, (4, 2, 3)), (1, (2, 4, 3))])
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_places_of_ones(dtype, axis, shape):
+    make = Maker()
+    places = make.input((2, 3), dtype=dtype)
+    depth, on, off = (make.tensor((), kind, values=number) for kind, number in (
+        ("int32", 4), ("float32", 2.5), ("float32", -1.0)))  # fmt: skip
+    data = make.file(make.operator("ONE_HOT", [places, depth, on, off], shape, axis=axis))
+    ends = np.iinfo(np.int32)  # LiteRT reads no more of int64
+    run = built(to_onnx(data))
+    for values in ([0, 1, 3, 2, 2, 0], [4, -1, 3, ends.max, ends.min, -4]):
+        feed = {"x": np.array(values, dtype).reshape(2, 3)}
+        np.testing.assert_array_equal(run(feed)["y"], by_litert(data, feed)["y"])
+
+
+@pytest.mark.parametrize("approximate", [False, True])
+def test_gelu_of_the_largest_numbers(approximate):
+    make = Maker()
+    data = make.file(make.operator("GELU", [make.input((5,))], (5,), approximate=approximate))
+    feed = {"x": np.float32([3e38, -3e38, np.inf, 1, -1])}
+    np.testing.assert_allclose(built(to_onnx(data))(feed)["y"], [3e38, 0, np.inf, 0.8413, -0.1587], rtol=2e-3)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 def test_blocks_become_images_and_back(dtype):
     make = Maker(dtype)

@@ -189,7 +189,8 @@ def gelu(writer: Writer, op: Operator) -> None:
         inner += [("Mul", [first], {}), ("Mul", [factor], {}), ("Tanh", [], {})]
     else:
         inner = [("Mul", [scalar(writer, op, math.sqrt(0.5))], {}), ("Erf", [], {})]
-    unary(writer, op, [*inner, ("Add", [one], {}), ("Mul", [first], {}), ("Mul", [half], {})])
+    # The half first: twice the largest numbers are infinite.
+    unary(writer, op, [*inner, ("Add", [one], {}), ("Mul", [half], {}), ("Mul", [first], {})])
 
 
 def cast(writer: Writer, op: Operator) -> None:

@@ -12,7 +12,7 @@ from tuner.frontend.tflite.file import Array, Operator
 from tuner.frontend.tflite.formula import Formula
 from tuner.frontend.tflite.moves import count_from_the_start
 from tuner.frontend.tflite.nodes import Step
-from tuner.frontend.tflite.operands import numbers, same_elements, wanted_shape
+from tuner.frontend.tflite.operands import axis_of, numbers, same_elements, wanted_shape
 from tuner.frontend.tflite.products import operand
 from tuner.frontend.tflite.writer import FILE, Writer
 
@@ -30,6 +30,27 @@ def gather_nd(writer: Writer, op: Operator) -> None:
     places = Formula(writer, op)("Cast", writer.stored(indices, FILE), to=TensorProto.INT64)
     writer.write(index, FILE, writer.stored(data, FILE), [("GatherND", [places], {})])
     count_from_the_start(writer, op)
+
+
+def one_hot(writer: Writer, op: Operator) -> None:
+    """ONE_HOT: a place that there is not, one below 0 among them, is off everywhere."""
+    indices, depth = operand(writer, op, 0), numbers(writer, op, 1)
+    on, off = operand(writer, op, 2), operand(writer, op, 3)
+    tensor = writer.tensor(indices)
+    if tensor.dtype not in ("int32", "int64") or depth.size != 1 or int(depth.item()) < 0:
+        raise ModelError(f"its indices are of {tensor.dtype}, its depth is {depth.reshape(-1)[:8].tolist()}")
+    count, axis = int(depth.item()), axis_of(op.options.Axis(), len(tensor.shape) + 1)
+    before, behind = tensor.shape[:axis], tensor.shape[axis:]
+    places = np.arange(count, dtype=tensor.dtype).reshape(-1, *[1] * len(behind))
+    index = writer.result(op, (*before, count, *behind))
+    same_elements(writer, on, index)
+    same_elements(writer, off, index)
+    steps: list[Step] = [
+        writer.reshape((*before, 1, *behind)),
+        ("Equal", [writer.nodes.constant(f"{op.name}/places", places)], {}),
+        ("Where", [writer.stored(value, FILE) for value in (on, off)], {}),
+    ]
+    writer.write(index, FILE, writer.stored(indices, FILE), steps)
 
 
 def _blocks(writer: Writer, op: Operator) -> tuple[tuple[int, ...], list[int], Array]:

@@ -54,6 +54,7 @@ READERS: dict[str, Reader] = {
     **dict.fromkeys(("FILL", "ZEROS_LIKE"), places.filled),
     "BATCH_TO_SPACE_ND": places.batch_to_space,
     "GATHER_ND": places.gather_nd,
+    "ONE_HOT": places.one_hot,
     "RANGE": places.counted,
     "SPACE_TO_BATCH_ND": places.space_to_batch,
     **dict.fromkeys(("COMPLEX_ABS", "IMAG", "REAL"), signals.part_of_spectrum),
