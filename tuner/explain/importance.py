@@ -13,12 +13,25 @@ from kernels import registry
 from kernels.space import Config
 from kernels.target import from_json as target_from_json
 from kernels.workload.base import from_json
-from tuner.search.cost_model import PARAMETERS
 
 LEAST = 20
 """Trials that ran, below which nothing is learned."""
 _ROUNDS, _FOLDS = 80, 5
-_PARAMETERS = {**PARAMETERS, "learning_rate": 0.1, "min_data_in_leaf": 3, "feature_fraction": 1.0, "seed": 0}
+_PARAMETERS = {
+    "objective": "regression",
+    "learning_rate": 0.1,
+    "num_leaves": 15,
+    "min_data_in_leaf": 3,
+    "min_sum_hessian_in_leaf": 1e-3,
+    "min_data_in_bin": 1,
+    "lambda_l2": 0.5,
+    "feature_pre_filter": False,
+    "num_threads": 1,
+    "deterministic": True,
+    "force_row_wise": True,
+    "verbosity": -1,
+    "seed": 0,
+}
 Matrix = npt.NDArray[np.float64]
 
 

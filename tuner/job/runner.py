@@ -213,7 +213,7 @@ class _Run:
             search = self.searches[at]
             if search.curve.trials + search.curve.in_flight == 0:
                 waiting = sum(other.state is TaskState.WAITING for other in self.searches)
-                size = self.allowance.opening(used, pending, waiting, wanted=len(search.problem.seeds))
+                size = self.allowance.opening(used, pending, waiting, wanted=search.first)
             else:
                 size = self.allowance.batch(used, pending, self._most_sent)
             if size < 1:

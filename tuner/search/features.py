@@ -1,83 +1,77 @@
-"""What the learned cost model sees of a config: its kernel, its knobs and its predicted time.
+"""What the surrogate sees of the points of one space: kernel, layouts, knobs and predicted time.
 
 Footprints over cache sizes, reuse ratios and traffic (products and ratios of knobs) were measured too, on
-1,701 timed configs of three layers: they changed neither the rank correlation nor the best of the top eight,
-and cost half of the time. The predicted seconds carry what the kernels know of the caches.
+1,701 timed configs of three layers: they changed neither the rank correlation nor the best of the top eight.
+The predicted seconds carry what the kernels know of the caches.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from kernels.layout import NCHW, NHWC, block_of
-from kernels.space import Config, Space, Value
+from kernels.space import Config, Value
 from tuner.search.problem import Problem
 
 Matrix = npt.NDArray[np.float64]
-Columns = dict[str, float]
+Places = npt.NDArray[np.int64]
+LEAST_S = 1e-12
 
 
-class Featurizer:
-    """Configs of one problem to rows of one matrix.
+class Features:
+    """The points of a space as arrays, a row a point.
 
-    Columns that mean nothing for a config's kernel are NaN, which trees take as "missing". The workload and
-    the target are the same in every row, so they enter only through the predicted time.
+    ``kernels`` and ``layouts`` number those there are; ``knobs`` has a column for each number in a knob's
+    value and for each word, all of unit spread, 0 where a kernel lacks it; ``predicted`` is the logarithm of
+    the predicted seconds, of mean 0 and unit spread; ``log_predicted`` is that in log seconds.
     """
 
-    def __init__(self, problem: Problem) -> None:
-        self._problem = problem
-        self._kernels = [space.family for space in problem.space.spaces]
-        self._rows: dict[Config, Columns] = {}
-        self._places: dict[str, int] = {}
+    def __init__(self, problem: Problem, points: Sequence[Config]) -> None:
+        self.kernels = _numbered([config.kernel for config in points])
+        self.layouts = _numbered([config.layouts for config in points])
+        self.log_predicted = np.log([max(problem.predict(config), LEAST_S) for config in points])
+        self.predicted = _even(self.log_predicted[:, None] - self.log_predicted.mean())[:, 0]
+        self.knobs = _even(_columns(points))
 
-    def matrix(self, configs: Sequence[Config]) -> Matrix:
-        """One row a config, float64; columns keep their places from call to call, new ones come last."""
-        rows = [self._row(config) for config in configs]
-        result = np.full((len(rows), len(self._places)), np.nan)
-        for at, row in enumerate(rows):
-            result[at, [self._places[name] for name in row]] = list(row.values())
-        return result
-
-    def _row(self, config: Config) -> Columns:
-        if config not in self._rows:
-            row = self._columns(config)
-            for name in row:
-                self._places.setdefault(name, len(self._places))
-            self._rows[config] = row
-        return self._rows[config]
-
-    def _columns(self, config: Config) -> Columns:
-        space = self._problem.space.of(config.family)
-        columns: Columns = {
-            "kernel": self._kernels.index(space.family) if space else -1,
-            "predicted": math.log(max(self._problem.predict(config), 1e-12)),
-        }
-        layouts = config.layouts
-        columns["data"], columns["out"] = _kind(layouts.data), _kind(layouts.out)
-        for knob, value in config.knobs:
-            name = f"{config.kernel}.{knob}"
-            columns[name] = _place(space, knob, value)
-            for part, number in enumerate(_numbers(value)):
-                columns[f"{name}.{part}"] = number
-        return columns
+    @property
+    def depth(self) -> float:
+        """How many columns of ``knobs`` a point has, on average; at least 1."""
+        return max(1.0, float(np.count_nonzero(self.knobs, axis=1).mean()))
 
 
-def _kind(layout: str) -> int:
-    """Columns of their own for the layouts let what is learned in one help in another."""
-    return 2 if block_of(layout) else (NCHW, NHWC).index(layout)
+def _columns(points: Sequence[Config]) -> Matrix:
+    rows = [{name: number for pair in config.knobs for name, number in _numbers(*pair)} for config in points]
+    places: dict[str, int] = {}
+    for row in rows:
+        for name in row:
+            places.setdefault(name, len(places))
+    matrix = np.zeros((len(rows), len(places)))
+    for at, row in enumerate(rows):
+        matrix[at, [places[name] for name in row]] = list(row.values())
+    return matrix
 
 
-def _place(space: Space | None, knob: str, value: Value) -> float:
-    """Where the value stands among the knob's values: neighbours differ little."""
-    values = list(space.knobs.get(knob, ())) if space else []
-    return values.index(value) if value in values else -1
+def _numbers(knob: str, value: Value) -> list[tuple[str, float]]:
+    """Columns of one knob: the logarithms of the sizes in its value (two in ``6x2``, and their product), or
+    one that says which word it is."""
+    sizes = [float(value)] if isinstance(value, int) else [float(n) for n in re.findall(r"\d+", value)]
+    if not sizes:
+        return [(f"{knob}={value}", 1.0)]
+    logs = [math.copysign(math.log2(1 + abs(size)), size) for size in sizes]
+    product = [(f"{knob}.product", sum(logs))] if len(logs) > 1 else []
+    return [*((f"{knob}.{at}", log) for at, log in enumerate(logs)), *product]
 
 
-def _numbers(value: Value) -> list[float]:
-    """The sizes in a value: a number itself, or those in a word like ``6x2``."""
-    return [float(value)] if isinstance(value, int) else [float(n) for n in re.findall(r"\d+", value)]
+def _numbered(values: Sequence[Hashable]) -> Places:
+    known = {value: at for at, value in enumerate(dict.fromkeys(values))}
+    return np.array([known[value] for value in values], dtype=np.int64)
+
+
+def _even(columns: Matrix) -> Matrix:
+    """Columns of unit spread; one without any becomes 0."""
+    spread = columns.std(axis=0)
+    return np.asarray(np.divide(columns, spread, out=np.zeros_like(columns), where=spread > 1e-9))

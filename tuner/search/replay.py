@@ -16,6 +16,8 @@ from tuner.log.record import Record
 from tuner.search import strategies
 from tuner.search.problem import Problem
 
+ASKED = 8
+"""Configs that a strategy is asked for at a time, as a job asks."""
 COUNTED = 200_000
 """Combinations of knobs up to which the points of the whole space are counted."""
 
@@ -66,9 +68,23 @@ def recorded(records: Sequence[Record]) -> Recorded:
     counted = whole.size <= COUNTED
     points = sum(1 for space in whole.space.spaces for _ in space) if counted else whole.size
     seeds = tuple(seed for seed in whole.seeds if seed in costs) or (min(costs, key=whole.predict),)
-    space = SearchSpace(tuple(_part(family, costs) for family in _families(costs)))
-    problem = Problem(workload, target, space, seeds, whole.predict)
+    problem = Problem(workload, target, _space(costs), seeds, whole.predict)
     return Recorded(problem, costs, max(points, len(costs)), counted, len(records) - len(now))
+
+
+def whole_space(
+    records: Sequence[Record], seeds: Sequence[Config], predicted_s: Mapping[Config, float]
+) -> Recorded:
+    """A space of which every point was recorded, with the seeds and predictions of that day: today's kernels
+    are not asked, so it stays as it is when they change."""
+    costs = {record.config: record.ranking_s for record in records}
+    workload, target = records[0].workload, records[0].target
+    problem = Problem(workload, target, _space(costs), tuple(seeds), predicted_s.__getitem__)
+    return Recorded(problem, costs, len(costs), True, 0)
+
+
+def _space(costs: Mapping[Config, float | None]) -> SearchSpace:
+    return SearchSpace(tuple(_part(family, costs) for family in _families(costs)))
 
 
 def _families(costs: Iterable[Config]) -> list[list[Config]]:
@@ -90,22 +106,26 @@ def _part(configs: Sequence[Config], costs: Mapping[Config, float | None]) -> Sp
     return Space(kernel, knobs, invalid, layouts)
 
 
-def best_by_trial(found: Recorded, strategy: str, trials: int, seed: int) -> list[float]:
+def best_by_trial(found: Recorded, strategy: str, trials: int, seed: int, asked: int = ASKED) -> list[float]:
     """The best seconds that ``strategy`` knows after each of ``trials``; infinite until a config ran.
 
-    It is asked for one config at a time, and has fewer trials where it has no more to ask. Raises ValueError
-    for a strategy that is none, or asks for what is not in its problem's space.
+    It is asked for ``asked`` configs at a time and told what they cost one by one, as a job does, and has
+    fewer trials where it has no more to ask. Raises ValueError for a strategy that is none, or asks for what
+    is not in its problem's space.
     """
     search = strategies.find_or_import(strategy)(found.problem, random.Random(seed))
     best, curve = math.inf, list[float]()
-    while len(curve) < trials and (asked := search.ask(1)):
-        (config,) = asked
-        if config not in found.costs:
-            raise ValueError(f"strategy {strategy} asked for {config}, which is not in its problem's space")
-        cost = found.costs[config]
-        search.tell([(config, cost)])
-        best = min(best, math.inf if cost is None else cost)
-        curve.append(best)
+    while len(curve) < trials and (configs := search.ask(min(asked, trials - len(curve)))):
+        for config in configs:
+            if config not in found.costs:
+                raise ValueError(
+                    f"strategy {strategy} asked for {config}, which is not in its problem's space"
+                )
+        for config in configs:
+            cost = found.costs[config]
+            search.tell([(config, cost)])
+            best = min(best, math.inf if cost is None else cost)
+            curve.append(best)
     return curve
 
 

@@ -92,6 +92,11 @@ class TaskSearch:
         return self.incumbents[0]
 
     @property
+    def first(self) -> int:
+        """How many configs the strategy tries whatever they cost: more of them at once would be blind."""
+        return len(self._strategy.seeds)
+
+    @property
     def best(self) -> Record | None:
         """The fastest record so far."""
         return next(iter(self.top(1)), None)

@@ -1,0 +1,1 @@
+"""Whole search spaces, every point of each measured, and search strategies scored on them."""
