@@ -28,19 +28,25 @@ NOISE, NOISE_SPREAD = math.exp(-4.0), 1.0
 """The noise's variance over that of costs."""
 SPREAD, EVIDENCE = 0.25, 4.0
 """Expected spread of log costs in a space, and how many trials that expectation counts for."""
+MOST_TRUST = 1.0
+"""How much of the predicted differences the most trusting process expects to be there."""
 _NUGGET = 1e-8
 
 
 @dataclass(frozen=True)
 class Process:
-    """The scales of one Gaussian process; ``parts`` are those of the sum, ``shared`` is how much of what is
-    learned of a kernel in some layouts holds in others."""
+    """The scales of one Gaussian process.
+
+    ``parts`` are those of the sum, ``shared`` is how much of what is learned of a kernel in some layouts
+    holds in others. ``trust`` is how much of a difference between predictions is expected before any trial.
+    """
 
     parts: tuple[float, float, float]
     shared: float
     predicted_reach: float
     knob_reach: Matrix
     noise: float
+    trust: float
 
     def covariance(self, features: Features, rows: Places, columns: Places) -> Matrix:
         """Between the points at ``rows`` and at ``columns``; 1 for a point and itself."""
@@ -93,7 +99,8 @@ class _Fit:
         covariance = process.covariance(features, at, at)
         covariance[np.diag_indices(len(at))] += process.noise + _NUGGET
         factor: Matrix = np.linalg.cholesky(covariance)
-        ones, values = np.linalg.solve(factor, np.column_stack([np.ones(len(at)), costs])).T
+        beyond = costs - process.trust * features.log_predicted[at]
+        ones, values = np.linalg.solve(factor, np.column_stack([np.ones(len(at)), beyond])).T
         level = float(ones @ values / (ones @ ones))
         rest = values - level * ones
         unexplained = EVIDENCE * SPREAD**2 + float(rest @ rest)
@@ -126,7 +133,8 @@ class Posterior:
             fit = fits[draw] if len(few) == len(at) else _Fit.of(process, self._features, at, costs)
             across = process.covariance(self._features, at, self._all)
             explained: Matrix = np.linalg.solve(fit.factor, across)
-            mean, variance = fit.level + fit.rest @ explained, 1.0 - (explained**2).sum(axis=0)
+            prior = fit.level + process.trust * self._features.log_predicted
+            mean, variance = prior + fit.rest @ explained, 1.0 - (explained**2).sum(axis=0)
             self.beliefs.append(Belief(process, float(share), mean, variance, fit.scale, explained))
 
     def mean(self, place: int) -> float:
@@ -157,6 +165,7 @@ def _drawn(features: Features, random: np.random.Generator) -> Process:
         predicted_reach=math.exp(REACH_SPREAD * random.standard_normal()),
         knob_reach=np.exp(knobs) * math.sqrt(features.depth),
         noise=NOISE * math.exp(NOISE_SPREAD * random.standard_normal()),
+        trust=MOST_TRUST * random.uniform(),
     )
 
 

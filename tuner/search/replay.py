@@ -17,7 +17,7 @@ from tuner.search import strategies
 from tuner.search.problem import Problem
 
 ASKED = 8
-"""Configs that a strategy is asked for at a time, as a job asks."""
+"""Configs that a strategy is asked for at a time, as a job asks; at first for those it tries anyway."""
 COUNTED = 200_000
 """Combinations of knobs up to which the points of the whole space are counted."""
 
@@ -109,13 +109,14 @@ def _part(configs: Sequence[Config], costs: Mapping[Config, float | None]) -> Sp
 def best_by_trial(found: Recorded, strategy: str, trials: int, seed: int, asked: int = ASKED) -> list[float]:
     """The best seconds that ``strategy`` knows after each of ``trials``; infinite until a config ran.
 
-    It is asked for ``asked`` configs at a time and told what they cost one by one, as a job does, and has
-    fewer trials where it has no more to ask. Raises ValueError for a strategy that is none, or asks for what
+    It is asked for its first configs, then for ``asked`` at a time, and told what they cost one by one, as a
+    job does. It has fewer trials where it has no more to ask. Raises ValueError for a strategy that is none, or asks for what
     is not in its problem's space.
     """
     search = strategies.find_or_import(strategy)(found.problem, random.Random(seed))
-    best, curve = math.inf, list[float]()
-    while len(curve) < trials and (configs := search.ask(min(asked, trials - len(curve)))):
+    best, curve, wanted = math.inf, list[float](), max(1, len(search.seeds))
+    while len(curve) < trials and (configs := search.ask(min(wanted, trials - len(curve)))):
+        wanted = asked
         for config in configs:
             if config not in found.costs:
                 raise ValueError(
