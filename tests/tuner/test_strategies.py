@@ -135,9 +135,9 @@ def test_beats_random_search(name):
 
 @pytest.mark.parametrize("name", ["evolution", "model"])
 def test_every_kernel_is_tried_and_the_loser_is_dropped(name):
-    asked = run(name, synthetic(), trials=80)
-    assert sum(config.kernel == "slow" for config in asked) >= 6
-    assert sum(config.kernel == "slow" for config in asked[40:]) <= 8
+    runs = [run(name, synthetic(), trials=80, seed=seed) for seed in range(3)]
+    assert all(sum(config.kernel == "slow" for config in asked) >= 6 for asked in runs)
+    assert statistics.fmean(sum(config.kernel == "slow" for config in asked[40:]) for asked in runs) <= 8
 
 
 def test_unknown_strategy_names_those_there_are():

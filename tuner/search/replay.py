@@ -110,8 +110,8 @@ def best_by_trial(found: Recorded, strategy: str, trials: int, seed: int, asked:
     """The best seconds that ``strategy`` knows after each of ``trials``; infinite until a config ran.
 
     It is asked for its first configs, then for ``asked`` at a time, and told what they cost one by one, as a
-    job does. It has fewer trials where it has no more to ask. Raises ValueError for a strategy that is none, or asks for what
-    is not in its problem's space.
+    job does. It has fewer trials where it has no more to ask. Raises ValueError for a strategy that is none,
+    or asks for what is not in its problem's space.
     """
     search = strategies.find_or_import(strategy)(found.problem, random.Random(seed))
     best, curve, wanted = math.inf, list[float](), max(1, len(search.seeds))
