@@ -98,7 +98,7 @@ class _Fit:
         """Of the log costs at some places."""
         covariance = process.covariance(features, at, at)
         covariance[np.diag_indices(len(at))] += process.noise + _NUGGET
-        factor: Matrix = np.linalg.cholesky(covariance)
+        factor = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
         beyond = costs - process.trust * features.log_predicted[at]
         ones, values = np.linalg.solve(factor, np.column_stack([np.ones(len(at)), beyond])).T
         level = float(ones @ values / (ones @ ones))
@@ -132,7 +132,7 @@ class Posterior:
             process = self._processes[draw]
             fit = fits[draw] if len(few) == len(at) else _Fit.of(process, self._features, at, costs)
             across = process.covariance(self._features, at, self._all)
-            explained: Matrix = np.linalg.solve(fit.factor, across)
+            explained = np.asarray(np.linalg.solve(fit.factor, across), dtype=np.float64)
             prior = fit.level + process.trust * self._features.log_predicted
             mean, variance = prior + fit.rest @ explained, 1.0 - (explained**2).sum(axis=0)
             self.beliefs.append(Belief(process, float(share), mean, variance, fit.scale, explained))
