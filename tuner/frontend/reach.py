@@ -15,11 +15,13 @@ _POOLS = ("AveragePool", "LpPool", "MaxPool")
 
 
 def check_windows(nodes: Iterable[NodeProto], tensors: Mapping[str, Info]) -> None:
-    """Raise ModelError for the first window that has no place, among nodes with data of known extents.
+    """Raise ModelError for the first window that has no place, or Pad that cuts off more than there is, among
+    nodes with data of known extents.
 
     A pool's may hang out by less than its stride, as onnxruntime has it; only an LpPool's may not.
     """
     for node in nodes:
+        _check_left(node, tensors)
         if node.domain not in ("", "ai.onnx") or node.op_type not in (*_WEIGHTS, *_POOLS):
             continue
         said = {each.name: helper.get_attribute_value(each) for each in node.attribute}
@@ -54,3 +56,12 @@ def check_windows(nodes: Iterable[NodeProto], tensors: Mapping[str, Info]) -> No
                     f"{of} has a window of {reach} elements along axis {axis + 2}, where there are "
                     f"{extent + padding} with the padding: give a larger shape, or pad more"
                 )
+
+
+def _check_left(node: NodeProto, tensors: Mapping[str, Info]) -> None:
+    made = tensors.get(node.output[0]) if node.op_type == "Pad" else None
+    if made and min(made.shape, default=0) < 0:
+        raise ModelError(
+            f"node {node_name(node)!r} (Pad) cuts off more than there is: {list(made.shape)} would be left; "
+            "cut off less, or give a larger shape"
+        )

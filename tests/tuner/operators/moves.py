@@ -62,6 +62,9 @@ SHAPES = [
 ]
 PADS = [
     *(case("Pad", X, const(0, 1, 2, 0, 0, 1), mode=mode) for mode in ("constant", "reflect", "edge")),
+    case("Pad", floats(3, 4), const(0, -5, 0, 0), refused=True),
+    case("Pad", floats(3, 4), const(0, -4, 0, 0)), case("Pad", floats(3, 4), const(-2, 0, -1, 3)),
+    case("Pad", floats(3, 4), opset=2, pads=[-2, 0, -2, 0], refused=True),
     case("Pad", X, const(0, 1, 2, 0, 0, 1), mode="wrap", opset=19),
     case("Pad", X, const(0, 1, 2, 0, 0, 1), scalar(1.5)), case("Pad", X, const(0, -1, 2, 0, 0, -1)),
     case("Pad", X, const(1, 2), scalar(9), const(2)),
