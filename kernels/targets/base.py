@@ -117,6 +117,16 @@ _WORDS = {
 
 _WORD = re.compile(r"[\w.+-]{1,200}", re.ASCII)
 _MOST_BITS, _MOST = 1 << 16, 1 << 48
+_LEAST: dict[str, float] = {
+    "vector_registers": 8,
+    "l1_bytes": 1,
+    "line_bytes": 1,
+    "streams": 1,
+    "fmas_per_cycle": 1 / 1024,
+    "loads_per_cycle": 1 / 1024,
+    "misses_in_flight": 1 / 1024,
+}
+"""What kernels divide by, and fewer registers than they can work with; 0 for all else."""
 
 
 def to_json(target: Target) -> dict[str, Any]:
@@ -149,9 +159,17 @@ def from_json(value: dict[str, Any]) -> Target:
             raise ValueError(
                 f"target {name}: only letters, digits and . _ + - are allowed, got {wrong!r:.80}"
             )
-    if not 32 <= target.vector_bits <= _MOST_BITS or target.vector_bits % 32:
-        raise ValueError(f"target vector_bits: {target.vector_bits} is no width of vectors")
+    for name, bits in (
+        ("vector_bits", target.vector_bits),
+        ("integer_vector_bits", target.integer_vector_bits or target.vector_bits),
+    ):
+        if not 32 <= bits <= _MOST_BITS or bits % 32:
+            raise ValueError(f"target {name}: {bits} is no width of vectors")
     for name, number in _facts(target).items():
-        if isinstance(number, (int, float)) and not 0 <= number < _MOST:
-            raise ValueError(f"target {name}: {number} is no size")
+        least = _LEAST.get(name, 0)
+        if isinstance(number, (int, float)) and not least <= number < _MOST:
+            raise ValueError(f"target {name}: {number} is no size; it is from {least:g} to below 2^48")
+    if 0 < target.integer_vector_registers < _LEAST["vector_registers"]:
+        few = target.integer_vector_registers
+        raise ValueError(f"target integer_vector_registers: {few} are too few; it is 0 or 8 and more")
     return target

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,8 @@ from kernels import registry
 from kernels.emit.compile import compile_module
 from kernels.space import Config
 from kernels.target import CATALOGUE, from_json, to_json
-from kernels.workload.base import QConv2d
+from kernels.workload.base import Conv2d, Gemm, QConv2d
+from worker.measure import plausible
 
 
 @pytest.mark.parametrize("name", sorted(CATALOGUE))
@@ -40,6 +42,29 @@ def test_records_of_targets_that_did_not_change_keep_their_key() -> None:
     assert from_json(old).key == keys["rpi4"]
     power10 = CATALOGUE["power10"]
     assert replace(power10, matrix="").key != power10.key
+
+
+def test_a_fact_that_no_machine_has_is_refused_and_with_any_other_all_is_computed() -> None:
+    shape = {"data_dtype": "int8", "weight_range": (-127, 127)}
+    conv = {"n": 1, "in_c": 8, "in_h": 6, "in_w": 6, "out_c": 8, "kh": 3, "kw": 3}
+    workloads = [Gemm(8, 8, 8), Conv2d(**conv), QConv2d(**conv, **shape)]  # type: ignore[arg-type]
+    refused = set()
+    for name in ("x86-avx2", "hexagon-v68"):
+        plain = to_json(CATALOGUE[name])
+        facts = [fact for fact, value in plain.items() if isinstance(value, (int, float))]
+        for fact, value in ((fact, value) for fact in facts for value in (0, 1e-300, 0.001, 1, 8)):
+            if isinstance(value, float) and isinstance(plain[fact], int):
+                continue
+            try:
+                target = from_json({**plain, fact: value})
+            except ValueError as error:
+                refused.add(re.findall(r"target (\w+):", str(error))[0])
+                continue
+            for workload in workloads:
+                assert plausible.least_s_of(workload, target, 1) > 0
+                registry.recommendations(workload, target, any_layout=True)  # of some there are none
+    assert refused >= {"vector_registers", "line_bytes", "fmas_per_cycle", "loads_per_cycle"}
+    assert refused.isdisjoint({"hz", "l3_bytes", "fast_bytes"})
 
 
 def test_what_kernels_ask_of_a_target() -> None:
