@@ -47,8 +47,18 @@ class Models:
         forget_old(self.incoming)
 
     def path(self, model_hash: str) -> Path:
-        """The stored file."""
+        """Where its file is."""
         return self.folder / model_hash
+
+    def file(self, row: ModelRow) -> Path:
+        """The stored file; a 404 problem where somebody has removed or cut it, as after half a restore."""
+        if not self._is_whole(row):
+            raise Problem(404, f"the file of model {row.name} is not in {self.folder}; upload it again")
+        return self.path(row.hash)
+
+    def _is_whole(self, row: ModelRow) -> bool:
+        path = self.path(row.hash)
+        return path.is_file() and path.stat().st_size == row.size
 
     def add(
         self,
@@ -79,7 +89,7 @@ class Models:
         return self._store(upload.path, upload.size, upload.sha256, name, shapes, extraction)
 
     def _known(self, model_hash: str, shapes: Shapes | None) -> ModelRow | None:
-        """The model if it is stored already; a 409 problem if that was with other shapes."""
+        """The model if it and its file are stored already; a 409 problem if that was with other shapes."""
         with self._db.read() as session:
             known = session.get(ModelRow, model_hash)
         if known is not None and readable(partial(extraction_of, known), None, "an upload") is None:
@@ -90,7 +100,7 @@ class Models:
                 f"model {known.name} is stored already, with shapes {json.dumps(known.shapes)}; "
                 "give other shapes to the job",
             )
-        return known
+        return known if known is not None and self._is_whole(known) else None
 
     def _store(
         self, path: Path, size: int, model_hash: str, name: str, shapes: Shapes | None, extraction: Extraction
@@ -110,8 +120,9 @@ class Models:
         }
         with self._db.write() as session:
             stored = session.get(ModelRow, model_hash)
-            if stored is not None and readable(partial(extraction_of, stored), None, "an upload") is None:
-                stored.shapes, stored.extraction = whole["shapes"], whole["extraction"]
+            if stored is not None:
+                if readable(partial(extraction_of, stored), None, "an upload") is None:
+                    stored.shapes, stored.extraction = whole["shapes"], whole["extraction"]
                 return stored, False
             session.execute(insert(session, ModelRow).values(whole).on_conflict_do_nothing())
             return session.get_one(ModelRow, model_hash), True
@@ -156,14 +167,14 @@ class Models:
         if shapes is None or shapes == row.shapes:
             return extraction_of(row)
         key = row.hash, json.dumps(shapes, sort_keys=True)
-        return self._others.get(key, lambda: self._extract(self.path(row.hash), row.name, shapes, cancelled))
+        return self._others.get(key, lambda: self._extract(self.file(row), row.name, shapes, cancelled))
 
     def graph(self, row: ModelRow, shapes: Shapes | None, cancelled: Flag) -> list[dict[str, Any]]:
         """The nodes of a model; with other input shapes than the upload's, if given."""
         given = row.shapes if shapes is None else shapes
         asked = row.hash, json.dumps(given, sort_keys=True)
         return self._graphs.get(
-            asked, lambda: read_graph(self._nursery, self.path(row.hash), row.name, given, cancelled)
+            asked, lambda: read_graph(self._nursery, self.file(row), row.name, given, cancelled)
         )
 
     def _extract(

@@ -97,7 +97,7 @@ def _payload(
         if record.workload.key in keys and (record.threads, record.clock) == (threads, demand.clock)
     ]
     return {
-        "model": str(services.models.path(row.hash)),
+        "model": str(services.models.file(row)),
         "shapes": shapes,
         "target": targets.to_json(target),
         "threads": threads,

@@ -125,7 +125,7 @@ def get_model_file(model_hash: ModelHash, ctx: Ctx) -> FileResponse:
     """The bytes that were uploaded."""
     with ctx.db.read() as session:
         row = ctx.models.get(session, model_hash)
-    return FileResponse(ctx.models.path(row.hash), media_type="application/octet-stream", filename=row.name)
+    return FileResponse(ctx.models.file(row), media_type="application/octet-stream", filename=row.name)
 
 
 @router.get("/{model_hash}/workloads", summary="List a model's workloads", responses=responses(404))
@@ -246,7 +246,7 @@ async def check_build(model_hash: ModelHash, asked: BuildRequest, request: Reque
 
     def path() -> FilePath:
         with ctx.db.read() as session:
-            return ctx.models.path(ctx.models.get(session, model_hash).hash)
+            return ctx.models.file(ctx.models.get(session, model_hash))
 
     model = await run_in_threadpool(path)
     target = ctx.targets.get(asked.target, "body", "target")

@@ -100,6 +100,22 @@ def test_upload_list_read_and_dedup(client: TestClient, settings: Settings) -> N
     assert found["not_tunable"] == []
 
 
+def test_a_model_without_its_file_says_so_and_an_upload_brings_it_back(
+    client: TestClient, settings: Settings
+) -> None:
+    body = conv_model()
+    model = client.post(URL, params={"name": "net.onnx"}, content=body).json()
+    file = next(path for path in files_of(settings) if path.name == model["hash"])
+    for harm in (file.unlink, lambda: file.write_bytes(body[:-1])):
+        harm()
+        asked = [client.get(f"{URL}/{model['hash']}/file"), client.post(f"{URL}/{model['hash']}/graph")]
+        asked.append(client.post(f"{URL}/{model['hash']}/checks", json={"target": "host"}))
+        assert {(answer.status_code, "upload it again" in answer.text) for answer in asked} == {(404, True)}
+        again = client.post(URL, params={"name": "net.onnx"}, content=body)
+        assert (again.status_code, again.json()) == (200, model)
+        assert client.get(f"{URL}/{model['hash']}/file").content == body
+
+
 def test_dynamic_shapes(client: TestClient, settings: Settings) -> None:
     body = conv_model(("batch", 3, 8, 8))
     assert_refused(client, settings, body, "x", "shape")
