@@ -58,7 +58,8 @@ class Models:
 
     def _is_whole(self, row: ModelRow) -> bool:
         path = self.path(row.hash)
-        return path.is_file() and path.stat().st_size == row.size
+        # A row of a damaged size says 0, which no model has.
+        return path.is_file() and row.size in (0, path.stat().st_size)
 
     def add(
         self,
