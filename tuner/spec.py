@@ -50,7 +50,7 @@ class JobSpec:
     At its ``deadline``, seconds since the epoch, it ends with what it has.
     With ``any_layout`` configs of all layouts are tried, as a build of the whole model can use them.
     ``model`` is the file, with the ``shapes`` of its inputs, one set or several, in which the best configs
-    are compared at last.
+    are compared at last. ``planned_s`` is what it took to plan the untuned model, 0 where nobody did.
     """
 
     id: int
@@ -65,6 +65,7 @@ class JobSpec:
     deadline: float | None = None
     model: str | None = None
     shapes: GivenShapes = None
+    planned_s: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from server.jobs.views import Live
 from server.targets.facts import Facts
 from tuner.job.fairness import VirtualTime
 from tuner.job.patience import patiently
+from tuner.job.reserve import Deliveries
 from tuner.job.runner import run_job
 from tuner.spec import JobSpec
 from tuner.states import JobState, Phase, TakenOver
@@ -69,7 +70,7 @@ class JobManager:
         self._store, self._engine, self._events = store, engine, events
         self._queue, self._orphans = queue, orphans
         self._facts = Facts(db, engine)
-        self._fair = VirtualTime()
+        self._fair, self._deliveries = VirtualTime(), Deliveries()
         self._running: dict[int, tuple[_Entry, asyncio.Task[None]]] = {}
         self._beating: asyncio.Task[None] | None = None
         self._claiming: asyncio.Task[None] | None = None
@@ -192,7 +193,11 @@ class JobManager:
             entry.started = time.monotonic()
             publish = self._publisher(entry)
             spec = await run_in_threadpool(with_incumbents, spec, self._nursery, entry.cancelled)
-            await run_job(spec, self._engine, self._store, publish, entry.cancelled, self._fair)
+            # What that took is of the job's seconds.
+            spent = time.monotonic() - entry.started
+            spec = replace(spec, elapsed_s=spec.elapsed_s + spent, planned_s=spent)
+            shared = self._fair, self._deliveries
+            await run_job(spec, self._engine, self._store, publish, entry.cancelled, *shared)
         except Exception as error:
             log.exception("job %d could not run", spec.id)
             await self._fail(spec.id, f"{type(error).__name__}: {error}")

@@ -103,7 +103,7 @@ def test_model(tmp_path: Path, tiny: str) -> None:
         "--default",
     )
     assert report["max_rel_err"] < 1e-4
-    assert [layer["source"] for layer in report["layers"]] == ["log", "log"]
+    assert {layer["source"] for layer in report["layers"]} <= {"log", "analysis"}
     assert min(report[f"{build}_ms"] for build in ("tuned", "analysis", "default", "onnxruntime")) > 0
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from tuner.job.budget import BATCH, BATCH_S, SMALLEST, Allowance
@@ -65,7 +67,18 @@ def test_the_time_left_after_the_search_is_told_only_where_the_seconds_ended_it(
     assert by_time.eta(30, Phase.REMEASURING) is None, "it ended early, by a plateau: 90 s would be wrong"
     now = 70.0
     assert by_time.eta(200, Phase.REMEASURING) == by_time.eta(200, Phase.COMPARING) == 30.0
-    assert by_trials.eta(60, Phase.REMEASURING) is by_time.eta(200, Phase.BUILDING) is None
+    assert by_time.eta(200, Phase.BUILDING) == 30.0
+    assert by_trials.eta(60, Phase.REMEASURING) is by_trials.eta(60, Phase.BUILDING) is None
+
+
+def test_what_the_last_build_takes_is_kept_of_the_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr("tuner.job.budget.time.monotonic", lambda: now)
+    allowance = Allowance(Budget(seconds=60), 0.0, final=0, place=True, reserve_s=20.0)
+    assert (allowance.place_left(), allowance.verify_left()) == (40.0, 32.0)
+    assert Allowance(Budget(seconds=60), 0.0, final=0, reserve_s=20.0).search_left() == 40.0
+    assert Allowance(Budget(seconds=5), 0.0, final=6, place=True, reserve_s=20.0).spent(0)
+    assert Allowance(Budget(trials=5), 0.0, final=6, place=True, reserve_s=20.0).search_left() == math.inf
 
 
 def test_what_a_job_waited_is_not_of_its_seconds(monkeypatch: pytest.MonkeyPatch) -> None:

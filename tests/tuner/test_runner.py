@@ -259,6 +259,8 @@ def test_on_a_slow_board_every_task_gets_one_trial_before_any_gets_two():
 def test_progress_is_told_while_the_best_are_measured_again_and_the_model_is_built(monkeypatch):
     """Both may take half of a short job: who watches sees the time left fall until it ends."""
     monkeypatch.setattr("tuner.job.runner.PROGRESS_S", 0.01)
+    monkeypatch.setattr("tuner.job.reserve.LEAST_S", 0.1)
+    monkeypatch.setattr("tuner.job.reserve.TASK_S", 0.1)
     log, seen = Log(), []
 
     class Slow(FakeEngine):
@@ -281,9 +283,10 @@ def test_progress_is_told_while_the_best_are_measured_again_and_the_model_is_bui
     assert run(job(budget=Budget(seconds=2.0), model="m"), engine, MemoryStore(), log) is JobState.DONE
     assert {"verify", "deliver_in_child"} <= set(seen)
     told = log.of("progress")
-    left = [each["eta_s"] for each in told if each["phase"] != "building"]
+    left = [each["eta_s"] for each in told if each["eta_s"] is not None]
     assert left == sorted(left, reverse=True)
-    assert {each["eta_s"] for each in told if each["phase"] == "building"} == {None}
+    # Whoever is late does not know when it ends.
+    assert {each["phase"] for each in told if each["eta_s"] is None} <= {"building"}
     phases = list(dict.fromkeys(each["phase"] for each in told))
     assert phases == ["searching", "remeasuring", "comparing", "building"]
     assert [name for name, _ in log.events][-1] == "end"

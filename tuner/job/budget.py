@@ -13,23 +13,31 @@ BATCH, SMALLEST = 8, 4
 BATCH_S = 10.0
 """Slow candidates come in smaller batches: what a batch teaches should not come too late."""
 REMEASURE_SHARE = 0.2
-"""Largest part of the seconds that is kept for measuring the best few again."""
+"""Largest part of the seconds before the last build that is kept for measuring the best few again."""
 PLACE_SHARE, PLACE_S = 0.2, 60.0
-"""What of the seconds is kept for comparing configs inside the model: such a share, but no more than that."""
+"""What of the seconds before the last build is kept for comparing configs inside the model: such a share, but
+no more than that."""
+
+MUCH = 0.1
+"""Such a share of a budget is worth saving."""
 
 
 class Allowance:
     """A budget being used up.
 
     ``elapsed_s`` was used before; ``final`` trials will be measured again, and with ``place`` configs are
-    compared inside the model after that.
+    compared inside the model after that. ``reserve_s`` is kept for the build at last, its check and its race.
     """
 
-    def __init__(self, budget: Budget, elapsed_s: float, final: int, place: bool = False) -> None:
+    def __init__(
+        self, budget: Budget, elapsed_s: float, final: int, place: bool = False, reserve_s: float = 0.0
+    ) -> None:
         self._trials = math.inf if budget.trials is None else budget.trials
         self._seconds = math.inf if budget.seconds is None else budget.seconds
         self._before, self._started, self._final = elapsed_s, time.monotonic(), final
-        self._aside = min(PLACE_S, PLACE_SHARE * self._seconds) if place else 0.0
+        self._reserve = reserve_s if math.isfinite(self._seconds) else 0.0
+        self._free = max(0.0, self._seconds - self._reserve)
+        self._aside = min(PLACE_S, PLACE_SHARE * self._free) if place else 0.0
         self._measured = 0
         self._waited = 0.0
         self._trial_s: float | None = None
@@ -47,15 +55,19 @@ class Allowance:
         """Take note that the job could do nothing for so long, for want of a board or of the database."""
         self._waited += seconds
 
+    def place_left(self) -> float:
+        """Seconds until the model must be built."""
+        return self.left() - self._reserve
+
     def verify_left(self) -> float:
         """Seconds until measuring again must end, so that configs can be compared inside the model."""
-        return self.left() - self._aside
+        return self.place_left() - self._aside
 
     def search_left(self) -> float:
         """Seconds until the search must end so that the best can be measured again."""
         if math.isinf(self._seconds):
             return math.inf
-        most = REMEASURE_SHARE * self._seconds if self._final else 0.0
+        most = REMEASURE_SHARE * self._free if self._final else 0.0
         rate = self.rate
         return self.verify_left() - (min(most, self._final / rate) if rate else most / 2)
 
@@ -75,7 +87,7 @@ class Allowance:
         """Seconds until the first budget is spent, as far as can be told.
 
         After the search there is a figure only where the seconds ended it: what follows then has what was
-        kept for it. How long it takes after the last trial nobody can say. The build is of no budget.
+        kept for it. How long it takes after the last trial nobody can say.
         """
         left = self.left()
         if phase is Phase.SEARCHING:
@@ -83,12 +95,24 @@ class Allowance:
             by_trials = (self._trials - used) / rate if rate else math.inf
             eta = max(0.0, min(by_trials, left))
             return eta if math.isfinite(eta) else None
-        kept = self._aside + REMEASURE_SHARE * self._seconds
-        return left if phase is not Phase.BUILDING and 0 < left <= kept < math.inf else None
+        kept = self._aside + REMEASURE_SHARE * self._free + self._reserve
+        return left if 0 < left <= kept < math.inf else None
 
     def trials_left(self, used: int) -> float:
         """Trials of the budget that are left after ``used``; infinite without such a budget."""
         return max(0, self._trials - used)
+
+    def much_left(self, used: int) -> bool:
+        """Whether enough of all budgets is left that ending before them is worth it."""
+        trials, seconds = self.trials_left(used), self.search_left()
+        return self.rate is not None and (
+            (math.isinf(trials) or trials >= MUCH * self._trials)
+            and (math.isinf(seconds) or seconds >= MUCH * self._seconds)
+        )
+
+    def more(self, used: int, pending: int) -> float:
+        """Trials that can still be begun after ``used``, of which ``pending`` have not ended."""
+        return self._left(used, pending)
 
     def spent(self, used: int) -> bool:
         """Whether nothing is left to search with after ``used`` trials."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from tuner.backend.check import Delivery
@@ -12,6 +13,7 @@ from tuner.job.doubts import take_over
 from tuner.job.engine import Engine
 from tuner.job.incumbent import Measure, prefer
 from tuner.job.patience import patiently
+from tuner.job.reserve import Deliveries
 from tuner.job.store import Store
 from tuner.search.task import TaskSearch
 from tuner.spec import JobSpec
@@ -19,9 +21,9 @@ from tuner.states import GivenUp
 
 MEMORY_BYTES = 16 << 30
 TIMEOUT_S = 900.0
-RACE_SHARE, RACE_S, USUAL_RACE_S = 0.1, 20.0, 5.0
-"""Such a share of the budget's seconds a race goes on to make the gain surer, and so long at most; and where
-the budget has no seconds."""
+RACE_S, LEAST_RACE_S = 30.0, 0.001
+"""So long after the start of a delivery its race may go on to make the gain surer, at most, and where no
+seconds are left."""
 ATTEMPTS = 3
 """How often a model is built and raced: each time that it loses, the untuned one's configs are put first."""
 
@@ -33,22 +35,25 @@ async def deliver(
     store: Store,
     cancelled: asyncio.Event,
     measure: Measure,
-) -> tuple[list[TaskSearch], str]:
+    left: Callable[[], float],
+    deliveries: Deliveries,
+) -> tuple[list[TaskSearch], str, bool]:
     """Build the job's model from its best configs, check it, race it beside the untuned one, and keep what
-    came of it; whose best may be another, and what there is to say.
+    came of it; whose best may be another, what there is to say, and whether there is a model.
 
     A model that loses the race is not delivered: the untuned one's configs rank first, and that is built and
-    raced again. A layer of which no config ran gets the analysis's, as in any build. What all this takes is
-    not of the job's budget. Raises GivenUp when the model is wrong.
+    raced again. A layer of which no config ran gets the analysis's, as in any build; where none ran at all
+    that is the untuned model. ``left`` are the budget's seconds, of which the race has what is left when it
+    begins. What it takes is told to ``deliveries``. Raises GivenUp when the model is wrong.
     """
     changed = dict.fromkeys(await take_over(job.id, searches, store))
-    note, lost = "", ""
-    seconds = job.budget.seconds
-    race_s = USUAL_RACE_S if seconds is None else min(RACE_S, RACE_SHARE * seconds)
+    note, lost, delivered = "", "", False
     for attempt in range(ATTEMPTS):
         records = [record for search in searches for record in placing.for_build(search)]
-        if job.model is None or not records or cancelled.is_set():
+        if job.model is None or cancelled.is_set():
             break
+        race_s = max(LEAST_RACE_S, min(RACE_S, left()))
+        began = time.monotonic()
         payload = await patiently(placing.payload_of, job, records, store)
         answer = await engine.beside(
             "tuner.job.delivery_child:deliver_in_child",
@@ -64,12 +69,14 @@ async def deliver(
         if answer.problem:
             note = f"the model was not built and measured: {answer.problem}"
             break
+        deliveries.observe(job, max(0.0, time.monotonic() - began - answer.result.get("surer_s", 0.0)))
         delivery = replace(Delivery.from_json(answer.result), in_place=in_place(searches))
         if not await patiently(store.delivered, job.id, delivery, answer.lease):
             note = "the board was lost while the model was measured; `tilefleet resume` does it again"
             break
         if delivery.check.wrong:
             raise GivenUp(f"the built model is wrong: {delivery.check.wrong}")
+        delivered = True
         verdict, skipped = delivery.verdict, delivery.check.skipped
         note = f"the built model was not checked: {skipped}" if skipped else ""
         if verdict is None or not verdict.lost or attempt == ATTEMPTS - 1:
@@ -82,7 +89,13 @@ async def deliver(
         changed |= dict.fromkeys(
             await prefer(configs, searches, 1 / verdict.gain, attempt, measure, store, answer.lease)
         )
-    return list(changed), "; ".join(filter(None, (lost, note)))
+    small = ""
+    if delivered and not any(search.records for search in searches) and job.budget.seconds is not None:
+        small = (
+            f"a budget of {job.budget.seconds:g} s is too small for trials beside the build and its runs, so "
+            f"the untuned model is delivered: give {deliveries.needed_s(job)} s or more"
+        )
+    return list(changed), "; ".join(filter(None, (small, lost, note))), delivered
 
 
 def in_place(searches: Sequence[TaskSearch]) -> float:

@@ -56,9 +56,11 @@ def deliver_in_child(payload: dict[str, Any], send: Send) -> dict[str, Any]:
     ``payload`` has ``shapes`` (one set or several), ``target``, ``threads``, ``numerics`` as well, the
     ``id`` of the board, and ``lock``, which is held while models run: here, or on the ``board`` at that
     address. With ``race`` the delivery has a verdict: the model is raced beside the one that a build without
-    records makes, for so many seconds where that makes it surer. That one's configs are in ``untuned``, a
-    list of ``{"key", "config"}``.
+    records makes. That makes it surer until so many seconds after the start of this call; the seconds that
+    this took are in ``surer_s``. The other model's configs are in ``untuned``, a list of
+    ``{"key", "config"}``.
     """
+    started, surer_s = time.perf_counter(), list[float]()
     # TVM's threads start at their first use, which in this process is still to come.
     os.environ["TVM_NUM_THREADS"] = str(payload["threads"])
     records = [Record.from_json(each) for each in payload["records"]]
@@ -66,8 +68,9 @@ def deliver_in_child(payload: dict[str, Any], send: Send) -> dict[str, Any]:
     untuned = _Built.of(payload, [], [], send) if payload.get("race") else None
     with Path(payload["lock"]).open("w") as lock, tempfile.TemporaryDirectory(prefix="tilefleet-") as folder:
         run = _on_board if "board" in payload else _here
-        found = run(payload, tuned, untuned, Path(folder), lock, send).to_json()
-    return found if untuned is None else found | {"untuned": untuned.configs}
+        until = started + payload.get("race", 0.0)
+        found = run(payload, tuned, untuned, Path(folder), lock, send, until, surer_s).to_json()
+    return found if untuned is None else found | {"untuned": untuned.configs, "surer_s": sum(surer_s)}
 
 
 @dataclass(frozen=True)
@@ -115,7 +118,14 @@ class _Built:
 
 
 def _here(
-    payload: dict[str, Any], tuned: _Built, untuned: _Built | None, folder: Path, lock: TextIO, send: Send
+    payload: dict[str, Any],
+    tuned: _Built,
+    untuned: _Built | None,
+    folder: Path,
+    lock: TextIO,
+    send: Send,
+    until: float,
+    surer_s: list[float],
 ) -> Delivery:
     """On this machine: all sets of shapes are checked, then timed call by call, then raced."""
     variants, threads = tuned.variants, payload["threads"]
@@ -134,20 +144,28 @@ def _here(
         checks[each.name] = found
     take(lock, send)
     told = partial(send, {"stage": "run"})
-    timed = {}
+    timed: dict[str, Delivery] = {}
     for each, (name, found) in zip(variants, checks.items(), strict=True):
         feeds = random_feeds(each.inputs)
         arguments = [*map(tvm.runtime.tensor, feeds.values())]
         profiled = profile(machine, arguments, clock_of(threads), ROUNDS, LEAST, LONGEST_S, told)
         verdict = None
         if files:
-            verdict = race(files, Path(payload["model"]), feeds, threads, payload["race"], told)
+            more_s = (until - time.perf_counter()) / (len(variants) - len(timed))
+            verdict, more_s = race(files, Path(payload["model"]), feeds, threads, more_s, told)
+            surer_s.append(more_s)
         timed[name] = replace(_delivery(each, found, profiled), verdict=verdict)
     return Delivery.of_all(timed)
 
 
 def _on_board(
-    payload: dict[str, Any], tuned: _Built, untuned: _Built | None, folder: Path, lock: TextIO, send: Send
+    payload: dict[str, Any],
+    tuned: _Built,
+    untuned: _Built | None,
+    folder: Path,
+    lock: TextIO,
+    send: Send,
+    *_: object,
 ) -> Delivery:
     """On a board: one set of shapes after another, functions called one by one, the models in turns."""
     rivals = tuned.rivals(untuned)

@@ -24,8 +24,11 @@ def estimated_ms(searches: Iterable[TaskSearch]) -> float | None:
     return None if total is None else total * 1e3
 
 
-def early(searches: Iterable[TaskSearch]) -> str:
-    """Why it ended early; nothing where each config there is was tried."""
+def early(searches: Iterable[TaskSearch], promises: bool = True) -> str:
+    """Why it ended early; nothing where each config there is was tried. Without ``promises`` nothing worth it
+    was to be expected."""
+    if not promises:
+        return "it ended before its budget: less than 1 % of the model was to be expected of what was left"
     flat = sum(search.state is TaskState.PLATEAU for search in searches)
     layers = "one layer" if flat == 1 else f"{flat} layers"
     return f"it ended before its budget: the last trials of {layers} gained nothing" if flat else ""
@@ -107,10 +110,18 @@ def deadline_note(job: JobSpec) -> str:
     )
 
 
-def verdict(searches: Sequence[TaskSearch], overdue: bool) -> tuple[JobState, str]:
-    """How a job came out that ran to its end, or until it was ``overdue``, and what is missing."""
+def verdict(searches: Sequence[TaskSearch], overdue: bool, delivered: bool = False) -> tuple[JobState, str]:
+    """How a job came out that ran to its end, or until it was ``overdue``, and what is missing.
+
+    Where a model was ``delivered``, a task without a trial has the untuned config: nothing is missing.
+    """
     # A chain without any is no loss: its parts are there.
     without = [search for search in searches if search.best is None and search.task.weight]
+    untried = [search for search in without if delivered and not search.records]
+    if untried and untried == without:
+        tried = len(searches) > len(without)
+        layers = f"{len(untried)} of {len(searches)} tasks had no trial in the budget"
+        return JobState.DONE, f"{layers} and have the untuned config" if tried else ""
     if not without:
         return JobState.DONE, ""
     errors = Counter(str(record.error) for search in without for record in search.records.values())

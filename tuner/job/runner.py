@@ -20,6 +20,7 @@ from tuner.job.engine import Engine, outcomes_of
 from tuner.job.fairness import VirtualTime
 from tuner.job.patience import patiently
 from tuner.job.reports import Publish
+from tuner.job.reserve import Deliveries
 from tuner.job.store import Store
 from tuner.job.streak import Streak
 from tuner.job.tally import Tally
@@ -54,13 +55,16 @@ async def run_job(
     publish: Publish,
     cancelled: asyncio.Event,
     fair: VirtualTime | None = None,
+    deliveries: Deliveries | None = None,
 ) -> JobState:
     """Run ``job``, or what is left of it, to its end; the final state, which is saved and published too.
 
-    ``fair`` is shared by all jobs of one engine. Running a job again goes on where it was: its trials count,
-    and none is measured twice. When this coroutine itself is cancelled, the job is ``queued`` again.
+    ``fair`` and ``deliveries`` are shared by all jobs of one engine. Running a job again goes on where it
+    was: its trials count, and none is measured twice. When this coroutine itself is cancelled, the job is
+    ``queued`` again.
     """
-    return await _Run(job, engine, store, publish, cancelled, fair or VirtualTime()).run()
+    shared = fair or VirtualTime(), deliveries or Deliveries()
+    return await _Run(job, engine, store, publish, cancelled, *shared).run()
 
 
 @dataclass
@@ -81,13 +85,18 @@ class _Run:
         publish: Publish,
         cancelled: asyncio.Event,
         fair: VirtualTime,
+        deliveries: Deliveries,
     ) -> None:
         self.job, self.engine, self.store = job, engine, store
         self.publish, self.cancelled, self.fair = publish, cancelled, fair
         # Only a real clock has luck in its times: a simulated one would tell the same again.
         self.top = TOP if job.demand.clock == "wall" else 0
         final = self.top * len(job.tasks) * (PAIRS if job.any_layout else 1)
-        self.allowance = Allowance(job.budget, job.elapsed_s, final=final, place=job.model is not None)
+        self.deliveries, self.delivered, self.promises = deliveries, False, True
+        # Inside a model configs are compared on this machine only.
+        place = job.model is not None and job.demand.clock == "wall"
+        reserve_s = deliveries.expected_s(job)
+        self.allowance = Allowance(job.budget, job.elapsed_s, final, place, reserve_s)
         self.searches: list[TaskSearch] = []
         self.calibration = Calibration() if job.any_layout else None
         self.taken_back = TakenBack(store)
@@ -124,9 +133,9 @@ class _Run:
                     built = await self._deliver()
             if self.cancelled.is_set():
                 return await self._end(JobState.CANCELLED)
-            state, message = reports.verdict(self.searches, overdue)
+            state, message = reports.verdict(self.searches, overdue, self.delivered)
             spent = overdue or self.allowance.spent(self.tally.trials)
-            message = message or ("" if spent else reports.early(self.searches))
+            message = message or ("" if spent else reports.early(self.searches, self.promises))
             return await self._end(state, "; ".join(filter(None, (message, note, built))))
         except asyncio.CancelledError:
             self.leaving = True
@@ -209,7 +218,11 @@ class _Run:
         """Send off the most promising batch; False when there is none to send now."""
         pending = sum(len(sent.batch.configs) - len(sent.ended) for sent in self.sent.values())
         used = self.tally.trials + pending
-        while (at := scheduler.choose([search.curve for search in self.searches])) is not None:
+        curves = [search.curve for search in self.searches]
+        if self.allowance.much_left(used) and not scheduler.worth(curves, self.allowance.more(used, pending)):
+            self.promises = False
+            return False
+        while (at := scheduler.choose(curves)) is not None:
             search = self.searches[at]
             if search.curve.trials + search.curve.in_flight == 0:
                 waiting = sum(other.state is TaskState.WAITING for other in self.searches)
@@ -334,12 +347,14 @@ class _Run:
     async def _place(self) -> str:
         """Compare the best configs inside the built model; what went wrong, if anything."""
         parts = (self.job, self.searches, self.engine, self.store, self.cancelled)
-        return self._publish_best(*await placing.place(*parts, self.allowance.left()))
+        return self._publish_best(*await placing.place(*parts, self.allowance.place_left()))
 
     async def _deliver(self) -> str:
         """Build, check and race the model; what there is to say of it."""
         parts = (self.job, self.searches, self.engine, self.store, self.cancelled)
-        return self._publish_best(*await deliver(*parts, self._measure))
+        left, told = self.allowance.left, self.deliveries
+        changed, note, self.delivered = await deliver(*parts, self._measure, left, told)
+        return self._publish_best(changed, note)
 
     def _publish_best(self, changed: Sequence[TaskSearch], note: str = "") -> str:
         for each in changed:

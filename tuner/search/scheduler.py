@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 WINDOW = 16
 """Trials over which a task's progress is judged."""
@@ -15,6 +16,8 @@ PRIOR_TRIALS = 6
 IMPROVEMENT = 0.01
 """Smaller relative improvements do not put off a plateau."""
 SHORTEST, LONGEST = 16, 48
+WORTH = 0.01
+"""Going on is not worth it for a smaller share of the whole model."""
 
 
 @dataclass
@@ -94,6 +97,11 @@ class Curve:
         return (PRIOR_TRIALS * expected + sum(recent)) / (PRIOR_TRIALS + seen)
 
     @property
+    def points_left(self) -> int:
+        """Points of the space that no trial had, invalid ones included."""
+        return self.space_size - self.trials - self.in_flight
+
+    @property
     def occurs(self) -> float:
         """How often it is taken to occur."""
         return max(self.weight, 1)
@@ -113,6 +121,38 @@ def choose(curves: Sequence[Curve]) -> int | None:
     """The position of the task to give the next batch to, or None when all are done."""
     ready = [at for at, curve in enumerate(curves) if curve.open]
     return max(ready, key=lambda at: (curves[at].gain, curves[at].work), default=None)
+
+
+def worth(curves: Sequence[Curve], trials: float) -> bool:
+    """Whether so many more trials promise WORTH of the model.
+
+    So they do while a task has not run; where all are on their plateaus the question does not arise.
+    """
+    total = total_s(curves)
+    if total is None or not any(curve.open for curve in curves):
+        return True
+    return expected_s(curves, trials) >= WORTH * total
+
+
+def expected_s(curves: Sequence[Curve], trials: float) -> float:
+    """Seconds the whole model is expected to gain by so many more trials, each given to the most promising.
+
+    What a trial is expected to gain shrinks as those before it have not helped, and no task gets more trials
+    than its space has points.
+    """
+    left = [replace(curve) for curve in curves if curve.open and curve.points_left > 0]
+    heap = [(-curve.gain, at) for at, curve in enumerate(left)]
+    heapq.heapify(heap)
+    gained = 0.0
+    while heap and trials >= 1:
+        gain, at = heap[0]
+        gained, trials = gained - gain, trials - 1
+        left[at].in_flight += 1
+        if left[at].points_left > 0:
+            heapq.heapreplace(heap, (-left[at].gain, at))
+        else:
+            heapq.heappop(heap)
+    return gained
 
 
 def total_s(curves: Sequence[Curve]) -> float | None:

@@ -1,0 +1,99 @@
+"""A budget of seconds holds the build and its race, is kept, and ends where nothing is to be expected."""
+
+import json
+import time
+from dataclasses import replace
+
+import pytest
+from formula_engine import TASKS, FakeEngine, job, ran, run
+from memory_store import MemoryStore
+
+from tuner.backend.check import Check, Delivery
+from tuner.job.reserve import SPARE, Deliveries
+from tuner.search.scheduler import Curve, expected_s, worth
+from tuner.spec import Budget
+from tuner.states import JobState
+from worker.outcome import Answer
+
+
+def delivering(**arguments):
+    engine, sent = FakeEngine(**arguments), []
+    delivery = Delivery(Check(1e-4), 1e-3, 0.0, 0.0).to_json()
+
+    def deliver(payload):
+        sent.append(payload)
+        return Answer(json.loads(json.dumps(delivery | {"untuned": []})))
+
+    engine.deliver = deliver
+    return engine, sent
+
+
+def test_a_budget_too_small_for_a_trial_delivers_the_untuned_model_and_says_what_is_needed():
+    engine, sent = delivering()
+    store = MemoryStore()
+    assert run(job(model="/models/one.onnx", budget=Budget(seconds=1)), engine, store) is JobState.DONE
+    assert [payload["records"] for payload in sent] == [[]]
+    assert not engine.evaluated
+    assert len(store.deliveries) == 1
+    message = store.jobs[-1][1]
+    assert message.startswith("a budget of 1 s is too small for trials beside the build and its runs")
+    needed = float(message.rpartition("give ")[2].partition(" s")[0])
+    assert 1 < needed < 20
+    # Where nothing was built there is no whole result.
+    engine.deliver = lambda _: Answer(problem="the child ran out of memory")
+    assert run(job(model="/models/one.onnx", budget=Budget(seconds=1)), engine, store) is JobState.FAILED
+
+
+def test_the_search_leaves_the_last_build_its_time(monkeypatch):
+    monkeypatch.setattr("tuner.job.reserve.LEAST_S", 1.0)
+    monkeypatch.setattr("tuner.job.reserve.TASK_S", 0.0)
+    engine, sent = delivering(trial_s=0.02)
+    began, left = time.monotonic(), []
+    deliver = engine.deliver
+    engine.deliver = lambda payload: left.append(2.5 - (time.monotonic() - began)) or deliver(payload)
+    assert run(job(model="m", budget=Budget(seconds=2.5)), engine, MemoryStore()) is JobState.DONE
+    assert left[0] >= 0.5 * SPARE
+    assert engine.evaluated
+    assert 0 < sent[0]["race"] <= 2.5
+
+
+def test_what_a_delivery_takes_is_learned_from_those_before():
+    deliveries, spec = Deliveries(), job(model="one")
+    other, elsewhere = replace(spec, model="other"), job(model="one", clock="simulated:a")
+    first = deliveries.expected_s(spec)
+    assert deliveries.expected_s(replace(spec, planned_s=60.0)) > 60.0 > first
+    deliveries.observe(spec, 10.0)
+    assert deliveries.expected_s(spec) == deliveries.expected_s(other) == pytest.approx(10.0 * SPARE)
+    assert deliveries.expected_s(elsewhere) == first
+    deliveries.observe(replace(other, tasks=TASKS[:1]), 15.0)
+    assert deliveries.expected_s(spec) == pytest.approx(10.0 * SPARE)
+    third = replace(spec, model="third")
+    assert deliveries.expected_s(third) == pytest.approx(20.0 * SPARE)
+    assert deliveries.needed_s(third) > 20.0 * SPARE
+    assert deliveries.expected_s(replace(spec, model=None)) == 0.0
+
+
+def curve(trials, best_s=1.0, size=1000, weight=1):
+    made = Curve(weight, size)
+    made.know([best_s] * trials)
+    return made
+
+
+def test_what_is_left_shrinks_with_trials_budget_and_space():
+    few, many = curve(4), curve(400)
+    assert expected_s([few], 10) > expected_s([few], 2) > expected_s([many], 2) > 0
+    assert expected_s([curve(4, size=5)], 100) == expected_s([curve(4, size=5)], 1)
+    assert expected_s([few, many], 1) == few.gain
+    assert worth([few], 10)
+    assert not worth([many], 2)
+    # A light layer is of no use to a heavy model, and what never ran is always worth a trial.
+    assert not worth([curve(400, best_s=1.0), curve(2, best_s=1e-3)], 10)
+    assert worth([many, Curve(1, 10)], 2)
+
+
+def test_a_job_ends_when_less_than_a_percent_is_to_be_expected():
+    engine, store = FakeEngine(lambda candidate: replace(ran(candidate), cost_s=1e-3)), MemoryStore()
+    heavy = (replace(TASKS[0], weight=1000), TASKS[1])
+    assert run(job(tasks=heavy, budget=Budget(trials=60)), engine, store) is JobState.DONE
+    assert "it ended before its budget: less than 1 % of the model was to be expected" in store.jobs[-1][1]
+    assert len(engine.evaluated) < 54
