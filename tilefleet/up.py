@@ -112,15 +112,8 @@ def up(
 
         connections = room(raise_limit())
         app, door = create_app(settings, connections=connections), Door(connections)
-        config = uvicorn.Config(
-            app,
-            log_level="warning",
-            http=door.protocol,
-            ws="none",
-            timeout_graceful_shutdown=5,
-        )
         keep_small(home / "up.log")
-        server = _Server(config, app, started)
+        server = _Server(door.config(app, grace_s=5), app, started)
         failure = _StartFailure()
         logging.getLogger("uvicorn.error").addFilter(failure)
         # uvicorn shuts down on either signal and raises it again afterwards, when the file is still there.

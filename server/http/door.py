@@ -14,6 +14,7 @@ from enum import Enum, auto
 from http import HTTPStatus
 from typing import Any
 
+import uvicorn
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from server.http.problems import MEDIA_TYPE, ProblemBody
@@ -50,10 +51,19 @@ class Door:
         self._turned_away, self._told, self._look_again = 0, -TELL_S, 0.0
         self._sweeping = False
 
-    @property
-    def protocol(self) -> type[asyncio.Protocol]:
-        """For uvicorn's ``http``: what makes a connection that this door knows."""
-        return type("Visitor", (Visitor,), {"door": self})
+    def config(self, app: Any, grace_s: int) -> uvicorn.Config:
+        """A server of ``app`` behind this door, which gives open connections ``grace_s`` seconds at its end.
+
+        Who asks is whoever has the connection: an address that a client's header names could be anybody's.
+        """
+        return uvicorn.Config(
+            app,
+            log_level="warning",
+            http=type("Visitor", (Visitor,), {"door": self}),
+            ws="none",
+            proxy_headers=False,
+            timeout_graceful_shutdown=grace_s,
+        )
 
     def enter(self, visitor: Visitor) -> None:
         """Let a new connection in, in the place of another if need be; else it is refused."""

@@ -43,6 +43,10 @@ def small_app() -> FastAPI:
     def quick() -> str:
         return "here"
 
+    @app.get("/who")
+    async def who(request: Request) -> str:
+        return request.client.host if request.client else ""
+
     @app.post("/body")
     async def body(request: Request) -> int:
         return len(await request.body())
@@ -81,10 +85,7 @@ def small_app() -> FastAPI:
 @pytest.fixture
 def port() -> Iterator[int]:
     listener = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(
-        small_app(), log_level="warning", http=Door(ROOM).protocol, ws="none", timeout_graceful_shutdown=1
-    )
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(Door(ROOM).config(small_app(), grace_s=1))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     while not server.started:
@@ -135,6 +136,11 @@ def test_slow_bodies_make_room(port: int, monkeypatch: pytest.MonkeyPatch) -> No
     ]
     assert httpx.post(f"http://127.0.0.1:{port}/body", content=b"abc", timeout=PATIENCE_S).json() == 3
     assert ended(slow[0])
+
+
+def test_nobody_has_another_address_by_saying_so(port: int) -> None:
+    headers = {"X-Forwarded-For": "10.1.2.3", "Forwarded": "for=10.1.2.3", "X-Real-IP": "10.1.2.3"}
+    assert httpx.get(f"http://127.0.0.1:{port}/who", headers=headers).json() == "127.0.0.1"
 
 
 def from_address(address: str, port: int, text: str) -> socket.socket:

@@ -129,7 +129,7 @@ def test_the_strategy_of_a_plug_in_can_be_chosen(page: Page, client: Client, tin
     page.get_by_text("More: name, labels").click()
     strategy = page.get_by_role("combobox", name="Strategy")
     expect(strategy).to_have_value("model")
-    expect(page.get_by_text("Learns from the trials which configs are fast")).to_be_visible()
+    expect(page.get_by_text("Learns from the trials what every config will cost")).to_be_visible()
     strategy.click()
     expect(page.get_by_role("option")).to_have_text(["analysis", "random", "evolution", "model", "predicted"])
     page.get_by_role("option", name="predicted").click()

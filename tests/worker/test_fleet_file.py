@@ -123,6 +123,21 @@ def test_targets_come_from_files_too(tmp_path: Path) -> None:
     assert read_targets(write(tmp_path, SIM)) == {}
 
 
+def test_files_that_name_each_other_are_told_so(tmp_path: Path) -> None:
+    (tmp_path / "fleet.toml").write_text('targets = ["more.toml"]\n[[board]]\nid = "host"\nkind = "host"\n')
+    for name in ("more.toml", "../more.toml", "fleet.toml"):
+        folder = tmp_path / "sub" if name.startswith("..") else tmp_path
+        folder.mkdir(exist_ok=True)
+        (tmp_path / "more.toml").write_text(
+            f'targets = ["{"sub/" if folder != tmp_path else ""}again.toml"]\n'
+        )
+        (folder / "again.toml").write_text(f'targets = ["{name}"]\n')
+        with pytest.raises(
+            FleetError, match=r"again\.toml: it names .*, which names it; take one of the two"
+        ):
+            read_fleet(tmp_path / "fleet.toml")
+
+
 def test_names_make_a_fleet() -> None:
     fleet = fleet_of(["host", "rpi4-sim", "rpi4-sim", "power10-sim"], threads=2)
     assert [board.id for board in fleet.boards] == ["host", "rpi4-sim", "rpi4-sim-2", "power10-sim"]

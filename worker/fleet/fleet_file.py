@@ -80,13 +80,16 @@ def read_fleet(path: Path) -> Fleet:
     return Fleet(tuple(boards), targets, parsed.gateway.listen)
 
 
-def read_targets(path: Path) -> dict[str, Target]:
+def read_targets(path: Path, named_by: Sequence[Path] = ()) -> dict[str, Target]:
     """The targets in a file's ``[[target]]`` entries, and in the files it names; raises FleetError.
 
-    Only a file with boards may have none.
+    Only a file with boards may have none, and none may name one of those that it is ``named_by``.
     """
     parsed = _parse(path)
-    targets = _targets(path, parsed)
+    if path.resolve() in named_by:
+        last, name = named_by[-1], path.name
+        raise FleetError(f"{last}: it names {name}, which names it; take one of the two out of `targets`")
+    targets = _targets(path, parsed, named_by)
     if not targets and not parsed.board:
         raise FleetError(f"{path}: there is no target; add a [[target]] entry")
     return targets
@@ -170,7 +173,7 @@ def _explain(error: ValidationError, of: str = "") -> str:
     return ": ".join([*words, message])
 
 
-def _targets(path: Path, parsed: _File) -> dict[str, Target]:
+def _targets(path: Path, parsed: _File, named_by: Sequence[Path] = ()) -> dict[str, Target]:
     targets: dict[str, Target] = {}
     for number, entry in enumerate(parsed.target, 1):
         try:
@@ -179,8 +182,9 @@ def _targets(path: Path, parsed: _File) -> dict[str, Target]:
             name = f" ({entry['name']})" if "name" in entry else ""
             raise FleetError(f"{path}: target {number}{name}: {error}") from None
         _add(targets, target, f"{path}: target {number} ({target.name})")
+    chain = [*named_by, path.resolve()]
     for file in parsed.targets:
-        for target in read_targets(path.parent / file).values():
+        for target in read_targets(path.parent / file, chain).values():
             _add(targets, target, f"{path}: {file}: target {target.name}")
     return targets
 
