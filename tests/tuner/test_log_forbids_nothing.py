@@ -152,6 +152,7 @@ def test_the_record_of_a_search_stands_beside_predictions(path, trials):
 
     assert option(other).config == pick.config
     assert option(replace(other, verified_s=other.cost_s)).config == other.config
+    assert option(replace(other, clock="simulated:rpi4-sim:0123")).config == other.config
     assert option(pick, slower(other, 0.5)).config == other.config
     failed = replace(pick, cost_s=None, error=ErrorKind.WRONG_RESULT)
     assert option(failed, other).config != pick.config

@@ -66,7 +66,8 @@ def options_of(
     Where a pair has no record, its config has a predicted time, scaled by ``ratios`` (measured over
     predicted). Where a pair has one, of another config than the analysis's, that is beaten only by a
     prediction that can tell: if it is the one trial of its workload, nothing shows that anybody looked for a
-    better one, so any shorter prediction does. A record that was measured again beside others stands.
+    better one, so any shorter prediction does. A record that was measured again beside others stands, and so
+    does one of a simulated clock, which has no luck: a log of the best alone lacks what lost to it.
     """
     if registry.why_not_tunable(workload, target) is not None:
         return None
@@ -87,7 +88,7 @@ def options_of(
 def _beats(pick: Option, best: Option, known: Known) -> bool:
     """Whether the analysis's config, which was not measured, takes the place of the best record."""
     assert best.record is not None
-    if best.record.verified_s is not None:
+    if best.record.verified_s is not None or best.record.clock != "wall":
         return False
     return pick.seconds * (1.0 if len(known.ran) == 1 else TELL) < best.seconds
 
