@@ -236,7 +236,7 @@ def test_a_budget_of_no_trials_is_no_missing_budget(monkeypatch: pytest.MonkeyPa
     for budget in ({"trials": 0}, {}):
         with pytest.raises(ConnectionError):
             Client("http://127.0.0.1:1").submit(target="host", model="0" * 64, **budget)
-    assert [body.get("budget") for body in sent] == [{"trials": 0, "seconds": None}, None]
+    assert [body.get("budget") for body in sent] == [{"trials": 0}, None]
 
 
 _LIGHT = """
