@@ -1,9 +1,13 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tiny_models import model, node, save
 
 from kernels import registry
 from kernels import target as targets
+from kernels.layout import PLAIN
+from kernels.numerics import Numerics
 from kernels.reference import reference
 from kernels.space import Config
 from kernels.target import CATALOGUE
@@ -11,6 +15,7 @@ from tuner.frontend.graph import load_partition
 from tuner.intake.extract import extract
 from tuner.job import in_place
 from tuner.log.record import Record
+from worker.outcome import ErrorKind
 
 TARGET = CATALOGUE["x86-avx2"]
 
@@ -29,6 +34,12 @@ def test_near_configs_take_turns_in_the_model_and_compute_the_same(tmp_path, mon
             operator.workload, TARGET, config, registry.kernel(config.kernel).version, threads, cost_s=cost
         )
         for config, cost in zip(configs, (1e-5, 1.1e-5, 1.2e-5), strict=True)
+    ]
+    # In other layouts nothing runs, or the build might take what is predicted there.
+    everywhere = registry.recommendations(operator.workload, TARGET, Numerics.RELAXED, threads, True)
+    others = [config for config in everywhere if config.layouts != PLAIN]
+    records += [
+        replace(records[0], config=config, cost_s=None, error=ErrorKind.WRONG_RESULT) for config in others
     ]
     calls, timed = [], in_place.Contest.call
 
