@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import os
+import platform
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 
 from tuner.runtimes.turns import take_turns
 
@@ -45,3 +47,11 @@ def geomean(values: Iterable[float], weights: Sequence[float] | None = None) -> 
     """Geometric mean, or None of nothing; each value counts as often as its weight says."""
     logs = [math.log(value) for value in values]
     return math.exp(statistics.fmean(logs, weights)) if logs else None
+
+
+def processor() -> str:
+    """The name of this machine's processor."""
+    for text in Path("/proc/cpuinfo").read_text().splitlines():
+        if text.startswith("model name"):
+            return text.partition(":")[2].strip()
+    return platform.machine()

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import datetime
 import os
-import platform
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -68,7 +67,7 @@ def run(entries: Sequence[Entry], arguments: argparse.Namespace) -> dict[str, An
         "bench": "corpus",
         "settings": {name: getattr(arguments, name) for name in SETTINGS},
         "date": datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
-        "machine": f"{_processor()}, {os.cpu_count()} CPUs",
+        "machine": f"{timing.processor()}, {os.cpu_count()} CPUs",
         "libraries": installed(),
         "rows": [],
     }
@@ -151,14 +150,6 @@ def _tuner(budget_s: float) -> Iterator[Any]:
 
     with service(TILEFLEET_MAX_MODEL_MB="2048") as client:
         yield tune
-
-
-def _processor() -> str:
-    """What this machine's processor is called."""
-    for text in Path("/proc/cpuinfo").read_text().splitlines():
-        if text.startswith("model name"):
-            return text.partition(":")[2].strip()
-    return platform.machine()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Which spaces are recorded: typical layers, each on one board."""
+"""The spaces to record: typical layers, each on one board."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Subject:
 
     @property
     def name(self) -> str:
-        """What its files are called."""
+        """The name of its files."""
         return f"{self.board}-{self.layer}"
 
     def target(self) -> Target:
-        """What code is generated for."""
+        """The target that code is generated for."""
         from kernels.target import CATALOGUE
         from worker.fleet.drivers.sim_models import SIM_MODELS
         from worker.measure.host import host_target

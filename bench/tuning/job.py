@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from bench import timing
 from bench.service import service
 from bench.tuning import stopwatch
 
@@ -44,7 +45,7 @@ def tune(case: Case, path: Path, pairs: int) -> dict[str, Any]:
         job = client.job(job.id)
         log = list(client.job_log(job.id, "best"))
     row = asdict(case) | {
-        "machine": machine(),
+        "machine": timing.processor(),
         "state": job.state.value,
         "message": job.message,
         "trials": job.trials,
@@ -82,11 +83,3 @@ def _phases(client: Client, job: int) -> tuple[dict[str, float], float]:
         seconds[phase] += now - since
         phase, since = told, now
     return dict(seconds), since
-
-
-def machine() -> str:
-    """What processor this is."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    return next(
-        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown"
-    )

@@ -17,7 +17,6 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 UNTUNED, DELIVERED, AGAIN = "untuned", "delivered", "untuned again"
 ROUNDS, TURN_S = 15, 0.03
@@ -100,14 +99,13 @@ def _answer(child: subprocess.Popen[str]) -> str:
 
 def _serve(module: Path, model: Path, threads: int) -> None:
     """A child: one turn for each line that comes, and its seconds a call."""
-    import onnx
-
-    from tuner.backend.draws import random_feeds
+    from tuner.backend.draws import plain_feeds
+    from tuner.frontend.graph import load_partition
     from tuner.runtimes.engines import LOAD
 
     if threads == 1:
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    run = LOAD["tvm"](module, random_feeds(_inputs_of(onnx.load(model))), threads).run
+    run = LOAD["tvm"](module, plain_feeds(load_partition(model).graph), threads).run
     clock = time.process_time if threads == 1 else time.perf_counter
     run()
     start = clock()
@@ -121,20 +119,6 @@ def _serve(module: Path, model: Path, threads: int) -> None:
         for _ in range(calls):
             run()
         print((clock() - start) / calls, flush=True)
-
-
-def _inputs_of(model: Any) -> dict[str, tuple[tuple[int, ...], str]]:
-    """Shape and type of each input; the bench's models leave none open."""
-    from onnx import helper
-
-    weights = {each.name for each in model.graph.initializer}
-    found = {}
-    for each in model.graph.input:
-        if each.name not in weights:
-            kind = each.type.tensor_type
-            shape = tuple(size.dim_value for size in kind.shape.dim)
-            found[each.name] = (shape, helper.tensor_dtype_to_np_dtype(kind.elem_type).name)
-    return found
 
 
 if __name__ == "__main__":

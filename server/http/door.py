@@ -54,7 +54,7 @@ class Door:
     def config(self, app: Any, grace_s: int) -> uvicorn.Config:
         """A server of ``app`` behind this door, which gives open connections ``grace_s`` seconds at its end.
 
-        Who asks is whoever has the connection: an address that a client's header names could be anybody's.
+        The client's address is that of its connection. A header could name any address.
         """
         return uvicorn.Config(
             app,

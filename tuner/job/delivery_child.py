@@ -60,17 +60,20 @@ def deliver_in_child(payload: dict[str, Any], send: Send) -> dict[str, Any]:
     this took are in ``surer_s``. The other model's configs are in ``untuned``, a list of
     ``{"key", "config"}``.
     """
-    started, surer_s = time.perf_counter(), list[float]()
+    started, surer_s = time.perf_counter(), 0.0
     # TVM's threads start at their first use, which in this process is still to come.
     os.environ["TVM_NUM_THREADS"] = str(payload["threads"])
     records = [Record.from_json(each) for each in payload["records"]]
     tuned = _Built.of(payload, records, list(read_relayouts(payload["relayouts"])), send)
     untuned = _Built.of(payload, [], [], send) if payload.get("race") else None
     with Path(payload["lock"]).open("w") as lock, tempfile.TemporaryDirectory(prefix="tilefleet-") as folder:
-        run = _on_board if "board" in payload else _here
-        until = started + payload.get("race", 0.0)
-        found = run(payload, tuned, untuned, Path(folder), lock, send, until, surer_s).to_json()
-    return found if untuned is None else found | {"untuned": untuned.configs, "surer_s": sum(surer_s)}
+        parts = payload, tuned, untuned, Path(folder), lock, send
+        if "board" in payload:
+            delivery = _on_board(*parts)
+        else:
+            delivery, surer_s = _here(*parts, started + payload.get("race", 0.0))
+    found = delivery.to_json()
+    return found if untuned is None else found | {"untuned": untuned.configs, "surer_s": surer_s}
 
 
 @dataclass(frozen=True)
@@ -125,9 +128,9 @@ def _here(
     lock: TextIO,
     send: Send,
     until: float,
-    surer_s: list[float],
-) -> Delivery:
-    """On this machine: all sets of shapes are checked, then timed call by call, then raced."""
+) -> tuple[Delivery, float]:
+    """On this machine: all sets of shapes are checked, then timed call by call, then raced. The second value
+    is how many seconds, at most ``until`` that time, the races took to be surer."""
     variants, threads = tuned.variants, payload["threads"]
     machine = relax.VirtualMachine(tuned.compile(send), tvm.cpu())
     files = {}
@@ -140,11 +143,11 @@ def _here(
             lambda: machine["main"], _build_of(payload, each, variants), send, where=f"board {payload['id']}"
         )
         if found.wrong:
-            return Delivery.of_all({each.name: Delivery(found)})
+            return Delivery.of_all({each.name: Delivery(found)}), 0.0
         checks[each.name] = found
     take(lock, send)
     told = partial(send, {"stage": "run"})
-    timed: dict[str, Delivery] = {}
+    timed, surer_s = dict[str, Delivery](), 0.0
     for each, (name, found) in zip(variants, checks.items(), strict=True):
         feeds = random_feeds(each.inputs)
         arguments = [*map(tvm.runtime.tensor, feeds.values())]
@@ -153,19 +156,13 @@ def _here(
         if files:
             more_s = (until - time.perf_counter()) / (len(variants) - len(timed))
             verdict, more_s = race(files, Path(payload["model"]), feeds, threads, more_s, told)
-            surer_s.append(more_s)
+            surer_s += more_s
         timed[name] = replace(_delivery(each, found, profiled), verdict=verdict)
-    return Delivery.of_all(timed)
+    return Delivery.of_all(timed), surer_s
 
 
 def _on_board(
-    payload: dict[str, Any],
-    tuned: _Built,
-    untuned: _Built | None,
-    folder: Path,
-    lock: TextIO,
-    send: Send,
-    *_: object,
+    payload: dict[str, Any], tuned: _Built, untuned: _Built | None, folder: Path, lock: TextIO, send: Send
 ) -> Delivery:
     """On a board: one set of shapes after another, functions called one by one, the models in turns."""
     rivals = tuned.rivals(untuned)
