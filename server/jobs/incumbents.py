@@ -1,4 +1,4 @@
-"""What a model's job has to beat: the configs of the untuned model, worked out in a child before it runs."""
+"""The configs of the untuned model, which a job has to beat: a child plans them before the job runs."""
 
 from __future__ import annotations
 

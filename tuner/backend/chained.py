@@ -13,7 +13,7 @@ from tuner.frontend.graph import Partition
 
 
 def chain_measured(partition: Partition, evidence: Evidence) -> None:
-    """Make chains, in place, of the pairs that were measured faster than the two together can be had for.
+    """Make chains, in place, of the pairs that are faster, as measured, than their two products apart.
 
     Where pairs overlap, those that gain most are taken.
     """

@@ -19,7 +19,7 @@ PLACE_SHARE, PLACE_S = 0.2, 60.0
 no more than that."""
 
 MUCH = 0.1
-"""Such a share of a budget is worth saving."""
+"""An early end saves at least this share of a budget."""
 
 
 class Allowance:
@@ -103,16 +103,12 @@ class Allowance:
         return max(0, self._trials - used)
 
     def much_left(self, used: int) -> bool:
-        """Whether enough of all budgets is left that ending before them is worth it."""
+        """Whether so much of each budget is left that an early end saves something."""
         trials, seconds = self.trials_left(used), self.search_left()
         return self.rate is not None and (
             (math.isinf(trials) or trials >= MUCH * self._trials)
             and (math.isinf(seconds) or seconds >= MUCH * self._seconds)
         )
-
-    def more(self, used: int, pending: int) -> float:
-        """Trials that can still be begun after ``used``, of which ``pending`` have not ended."""
-        return self._left(used, pending)
 
     def spent(self, used: int) -> bool:
         """Whether nothing is left to search with after ``used`` trials."""
@@ -124,7 +120,7 @@ class Allowance:
         Of the ``used`` trials ``pending`` have not ended yet. Near the end batches shrink, so that the last
         ones can still build on results.
         """
-        left = self._left(used, pending)
+        left = self.more(used, pending)
         size = min(BATCH, left, max(SMALLEST, math.ceil(left / batches) if math.isfinite(left) else BATCH))
         if self._trial_s:
             size = min(size, max(1.0, BATCH_S / self._trial_s))
@@ -140,9 +136,10 @@ class Allowance:
             return 0
         if waiting > 1 and self.rate is None and math.isfinite(self._seconds):
             return 1
-        return int(max(1, min(wanted, self._left(used, pending) // (2 * max(1, waiting)))))
+        return int(max(1, min(wanted, self.more(used, pending) // (2 * max(1, waiting)))))
 
-    def _left(self, used: int, pending: int) -> float:
-        """Trials that can still be begun, by the trials and by the seconds of the budget."""
+    def more(self, used: int, pending: int) -> float:
+        """Trials that can still begin, by the trials and by the seconds of the budget: of the ``used`` ones
+        ``pending`` have not ended."""
         left = self.trials_left(used)
         return left if self.rate is None else min(left, self.search_left() * self.rate - pending)

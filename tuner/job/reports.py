@@ -25,8 +25,8 @@ def estimated_ms(searches: Iterable[TaskSearch]) -> float | None:
 
 
 def early(searches: Iterable[TaskSearch], promises: bool = True) -> str:
-    """Why it ended early; nothing where each config there is was tried. Without ``promises`` nothing worth it
-    was to be expected."""
+    """Why it ended early; nothing where each config there is was tried. Without ``promises`` the search ended
+    since no more gain was to be expected."""
     if not promises:
         return "it ended before its budget: less than 1 % of the model was to be expected of what was left"
     flat = sum(search.state is TaskState.PLATEAU for search in searches)

@@ -1,4 +1,4 @@
-"""How long building, checking and racing a model takes at the end of its job: that is kept of the budget."""
+"""The part of a budget that is kept for the end of a job: building, checking and racing its model."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ LEAST_S, TASK_S, PLANS = 3.0, 0.3, 8
 """Expected of the first job here: so long, and so long for each distinct layer. Where that is more, it is so
 many times as long as the untuned plan took, since a busy machine takes longer for all."""
 TRIAL_S = 0.5
-"""A trial takes about so long."""
+"""Seconds that a trial takes, about."""
 SPARE = 1.15
-"""Of what was seen, as the next model has other kernels."""
+"""Factor on what was seen, as the next model has other kernels."""
 
 
 class Deliveries:

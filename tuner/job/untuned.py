@@ -1,4 +1,4 @@
-"""Which configs the untuned model has: what every layer's search begins with."""
+"""The configs of the untuned model: every layer's search begins with them."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from worker.outcome import Outcome
 ROUNDS = 5
 """How often a task's best few are measured again at most."""
 BEHIND = 1 + 1e-6
-"""By so much a challenger ranks behind the incumbent that it did not surely beat."""
+"""A challenger that did not surely beat the incumbent ranks behind it by this factor."""
 Measure = Callable[[list[Config]], Awaitable[list[Outcome]]]
 """Measures configs of one task in turns."""
 Ask = Callable[..., Awaitable[Any]]
