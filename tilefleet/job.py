@@ -126,7 +126,7 @@ class Job(schemas.Job):
         return (
             f"<p><b>job {self.id}</b>: {link} for {html.escape(self.target)}, {self.state}; {figures}</p>"
             f"<p>{html.escape(self.message)}</p>"
-            "<table><tr><th>layer</th><th>times</th><th>trials</th><th>analysis ms</th><th>best ms</th></tr>"
+            "<table><tr><th>layer</th><th>times</th><th>trials</th><th>untuned ms</th><th>best ms</th></tr>"
             f"{rows}</table>"
         )
 

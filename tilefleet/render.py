@@ -284,7 +284,7 @@ def task_table(tasks: Sequence[Task], rows: int, clock: str) -> Table:
     """The ``rows`` tasks that cost most, the most expensive first, and how many more, by the job's clock."""
     best = f"best ms{mark(clock)}"
     unit = rate_unit(task.unit for task in tasks)
-    result = table("workload", "times", "trials", "analysis ms", best, unit, "of peak", "state")
+    result = table("workload", "times", "trials", "untuned ms", best, unit, "of peak", "state")
     ordered = sorted(tasks, key=lambda task: -(task.weight * (task.best_s or float("inf"))))
     for task in ordered[:rows]:
         result.add_row(

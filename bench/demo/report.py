@@ -21,7 +21,7 @@ class Layer:
     key: str
     times: int
     default_ms: float
-    analysis_ms: float | None
+    untuned_ms: float | None
     tuned_ms: float | None
     gflops: float | None
     unit: str
@@ -37,7 +37,7 @@ def layer_of(task: Task, default_s: float) -> Layer:
         key=task.workload_key,
         times=round(task.weight),
         default_ms=default_s * 1e3,
-        analysis_ms=None if task.recommended_s is None else task.recommended_s * 1e3,
+        untuned_ms=None if task.recommended_s is None else task.recommended_s * 1e3,
         tuned_ms=None if task.best_s is None else task.best_s * 1e3,
         gflops=task.gflops,
         unit=task.unit,
@@ -51,14 +51,14 @@ def print_results(console: Console, layers: Sequence[Layer], report: dict[str, A
     """The table a layer, and the whole model."""
     unit = render.rate_unit(layer.unit for layer in layers)
     table = render.table(
-        "layer", "times", "TVM default ms", "analysis ms", "tuned ms", unit, "of peak", "trials"
+        "layer", "times", "TVM default ms", "untuned ms", "tuned ms", unit, "of peak", "trials"
     )
     for layer in layers:
         table.add_row(
             layer.workload,
             f"{layer.times}",
             _ms(layer.default_ms),
-            _ms(layer.analysis_ms),
+            _ms(layer.untuned_ms),
             _ms(layer.tuned_ms),
             render.number(layer.gflops),
             render.percent(layer.share_of_peak),
@@ -67,7 +67,7 @@ def print_results(console: Console, layers: Sequence[Layer], report: dict[str, A
     console.print()
     console.print(table)
     console.print(
-        "Analysis and tuned: the board's medians, weights cold. TVM default: median in a process pinned to "
+        "Untuned and tuned: the board's medians, weights cold. TVM default: median in a process pinned to "
         f"one core. The core's measured peak: {render.number(report['peak_gflops'])} GFLOP/s; Winograd "
         "kernels compute with fewer operations than are counted, hence more than 100%.",
         style="dim",

@@ -86,7 +86,7 @@ def test_from_a_model_to_the_log_of_its_job(page: Page, tiny_model: Path, client
     client.put_baseline(task.workload_key, "somelib", version="7.1", seconds=1e-5, **where)
     page.reload()
     expect(
-        page.get_by_role("img", name=re.compile("dashed: the analysis's config; dotted: somelib 7.1"))
+        page.get_by_role("img", name=re.compile("dashed: the untuned config; dotted: somelib 7.1"))
     ).to_be_visible()
 
     page.get_by_role("link", name=task.text).first.click()

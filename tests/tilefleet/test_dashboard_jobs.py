@@ -215,7 +215,7 @@ def test_a_layer_is_looked_at_in_graph_table_and_charts(page: Page, client: Clie
     page.keyboard.press("0")
     expect(moved).to_have_attribute("transform", whole or "")
     model.get_by_text("gain", exact=True).click()
-    expect(model).to_contain_text("times as fast as the analysis's config")
+    expect(model).to_contain_text("times as fast as its untuned config")
 
     came = page.get_by_role("group", name="Where the gain came from").get_by_role("button")
     if came.count():  # of twelve trials none may have been faster than the first

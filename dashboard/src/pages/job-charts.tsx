@@ -240,7 +240,7 @@ export function Curves({ job, tasks, chosen }: { job: Job; tasks: Task[]; chosen
         <>
           <Chart
             option={option}
-            label={`Best time so far of ${shown.length} tasks of job ${job.id} over their trials; dashed: the analysis's config${
+            label={`Best time so far of ${shown.length} tasks of job ${job.id} over their trials; dashed: the untuned config${
               libraries.length ? `; dotted: ${libraries.join(", ")}` : ""
             }`}
             onPick={({ seriesIndex }) => chosen.choose(shown[seriesIndex]?.id ?? null)}
@@ -255,7 +255,7 @@ export function Curves({ job, tasks, chosen }: { job: Job; tasks: Task[]; chosen
         </>
       )}
       <Text size="sm" c="dimmed">
-        Dashed: the analysis's config.{" "}
+        Dashed: the untuned config.{" "}
         {libraries.length
           ? `Dotted: ${libraries.join(", ")} on the same machine, ${job.threads} thread${job.threads > 1 ? "s" : ""}.`
           : `No library was timed on these; tilefleet baselines ${job.id} does that for the host.`}
@@ -324,7 +324,7 @@ function curvesOf(shown: Task[], chosen: number | null, palette: string[]) {
           symbol: "none",
           precision: DIGITS,
           data: [
-            ...(task.recommended_s ? [line("analysis", task.recommended_s, "dashed", opacity)] : []),
+            ...(task.recommended_s ? [line("untuned", task.recommended_s, "dashed", opacity)] : []),
             ...task.baselines.map((each) => line(nameOf(each), each.seconds, "dotted", opacity)),
           ],
         },

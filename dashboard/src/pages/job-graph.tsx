@@ -249,7 +249,7 @@ function Map({ nodes, tasks, by, chosen }: { nodes: GraphNode[]; tasks: Task[]; 
         <Text size="sm" c="dimmed">
           {by === "time"
             ? "The stronger a layer's colour, the larger its share of the time."
-            : "The stronger a layer's colour, the more times as fast as the analysis's config it is."}{" "}
+            : "The stronger a layer's colour, the more times as fast as its untuned config it is."}{" "}
           A click looks at a layer in the charts; drag to move, Ctrl and the wheel to zoom.
         </Text>
         <Group gap={4} ml="auto" wrap="nowrap">

@@ -52,7 +52,7 @@ const COLUMNS = (job: Job, chosen: Chosen, most: number): Sortable[] => [
     of: (layer) => layer.best_s,
     cell: (layer) => <Seconds value={layer.best_s} disturbed={layer.best_disturbed} />,
   },
-  { head: "Analysis", of: (layer) => layer.recommended_s, cell: (layer) => seconds(layer.recommended_s) },
+  { head: "Untuned", of: (layer) => layer.recommended_s, cell: (layer) => seconds(layer.recommended_s) },
   {
     head: "Gain",
     of: (layer) => layer.gain,

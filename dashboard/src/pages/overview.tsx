@@ -55,7 +55,7 @@ export function Overview() {
                 ),
               },
               { head: "Best", cell: (best) => seconds(best.best_s) },
-              { head: "Analysis's", cell: (best) => seconds(best.recommended_s) },
+              { head: "Untuned", cell: (best) => seconds(best.recommended_s) },
               {
                 head: "Job",
                 cell: (best) => (
