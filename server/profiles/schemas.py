@@ -96,7 +96,7 @@ class Profile(BaseModel):
         description="All that the time is spent in, the longest first, as timed call by call."
     )
     from_records: int = Field(description="Layers with a measured config.")
-    by_analysis: int = Field(description="Layers with the analysis's config, for want of a record.")
+    by_analysis: int = Field(description="Layers with the analysis's config: no record promised more.")
     memory: Memory = Field(description="What it needs.")
     checked: bool = Field(description="Whether it was compared with its definition, and is right.")
     check: ModelCheck = Field(description="What was compared.")

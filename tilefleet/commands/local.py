@@ -228,8 +228,8 @@ def build(
     manifest = of_all([each.manifest for each in variants])
     count = {source: manifest.count(source) for source in ("log", "analysis", "default")}
     text = (
-        f"{output}: {count['log']} layers from the log, {count['analysis']} by the analysis for want of a "
-        f"record, {count['default']} by TVM's default lowering; {manifest.numerics} numerics; "
+        f"{output}: {count['log']} layers from the log, {count['analysis']} by the analysis, "
+        f"{count['default']} by TVM's default lowering; {manifest.numerics} numerics; "
         f"{_conversions(manifest)}; each is listed in {description}, with all other operators: by prediction "
         f"{percent(1 - manifest.tuned_share)} of the time is in what is not tuned\n{checked}"
     )
