@@ -25,7 +25,10 @@ def test_near_configs_compute_the_same(tmp_path, monkeypatch):
     # Their constants differ: words and bytes are packed in other ways.
     configs = [next(c for c in space if c["multiply"] == multiply) for multiply in ("words", "bytes")]
     version = registry.kernel("qdirect").version
-    records = [Record(product.workload, TARGET, config, version, 1, cost_s=1e-5) for config in configs]
+    records = [
+        Record(product.workload, TARGET, config, version, 1, cost_s=1e-5, verified_s=1e-5)
+        for config in configs
+    ]
     calls, timed = [], in_place.Contest.call
 
     def call(self, arguments):

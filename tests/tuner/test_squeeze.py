@@ -3,7 +3,7 @@ import pytest
 from test_apply import build_and_compare
 from tiny_models import model, node, save
 
-from tuner.backend import apply
+from tuner.backend.evidence import Evidence
 from tuner.frontend.graph import load_partition
 
 pytestmark = pytest.mark.usefixtures("avx2")
@@ -70,6 +70,6 @@ def test_what_does_not_fit_is_computed_as_it_is(tmp_path, changed):
 
 
 def test_without_a_kernel_the_data_are_scaled(tmp_path, monkeypatch):
-    monkeypatch.setattr(apply, "options_of", lambda *_: None)
+    monkeypatch.setattr(Evidence, "options", lambda *_: None)
     manifest = build_and_compare(save(tmp_path, squeezed()))
     assert {layer.config for layer in manifest.layers} == {None}

@@ -1,4 +1,4 @@
-"""Data of a model in blocks of a scale each, made bytes and floats: TVM knows such constants alone."""
+"""Data that a model computes, in blocks of a scale each: TVM knows only constants in blocks."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def quantized(writer: Writer) -> bool:
 
 
 def dequantized(writer: Writer) -> bool:
-    """DequantizeLinear of what is no constant."""
-    if not writer.attributes.get("block_size"):
+    """DequantizeLinear of data that are computed. Constants stay: they may be weights of few bits."""
+    if not writer.attributes.get("block_size") or writer.value(0) is not None:
         return False
     _refuse_wide(writer, writer.info(0).dtype)
     data = _floats(writer, writer.node.input[0])
