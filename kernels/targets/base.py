@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from pydantic import ConfigDict
 
 from kernels.isa.base import Isa
-from kernels.isa.registry import isa_of
+from kernels.isa.registry import isa_of, why_unknown
 from kernels.workload.checked import STRICT_FIELDS, read, remembered
 
 
@@ -159,6 +159,8 @@ def from_json(value: dict[str, Any]) -> Target:
             raise ValueError(
                 f"target {name}: only letters, digits and . _ + - are allowed, got {wrong!r:.80}"
             )
+    if why := why_unknown(target.triple):
+        raise ValueError(f"target triple: {why}")
     for name, bits in (
         ("vector_bits", target.vector_bits),
         ("integer_vector_bits", target.integer_vector_bits or target.vector_bits),

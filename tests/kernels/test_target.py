@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 import tvm
-from tvm.target.codegen import llvm_get_cpu_features
+from tvm.target.codegen import llvm_get_cpu_archlist, llvm_get_cpu_features
 
 from kernels import registry
 from kernels.emit.compile import compile_module
@@ -108,6 +108,30 @@ def test_no_packet_of_hexagon_loads_what_it_stores() -> None:
     config = Config.of("qdepthwise_hvx", requant="exact", rows=7, tall=2, touch=0, wide=1)
     function = registry.kernel(config.kernel).build(conv, config, target, 1, "main")
     assert "mem_noshuf" not in compile_module(function, target).inspect_source("asm")
+
+
+def test_machines_that_llvm_does_not_know_are_refused() -> None:
+    """TVM ends with the process over such a triple."""
+    plain = to_json(CATALOGUE["x86-avx2"])
+    for machine in (
+        "zzz",
+        "x86",
+        "X86_64",
+        "x86_64zzz",
+        "aarch64zzz",
+        "armzzz",
+        "armhf",
+        "power",
+        "riscv64gc",
+    ):
+        with pytest.raises(ValueError, match=f"triple: no code can be generated for '{machine}'"):
+            from_json(plain | {"triple": f"{machine}-linux-gnu"})
+    known = (
+        "x86_64 i686 aarch64 arm64 arm armv7 armv7l armv8 powerpc64le hexagon riscv64 loongarch64 mips64el"
+    )
+    for machine in known.split():
+        target = from_json(plain | {"triple": f"{machine}-linux-gnu", "cpu": "generic"})
+        assert llvm_get_cpu_archlist(tvm.target.Target({"kind": "llvm", "mtriple": target.triple}))
 
 
 def test_unknown_fields_are_named() -> None:
