@@ -93,15 +93,11 @@ class Kernel(ABC, Generic[W]):
     """Largest accepted |result - reference| relative to the largest |reference|, of configs not exact."""
     workload_type: type[W]
     plan_type: type[Plan[W]]
-    dtypes: ClassVar[tuple[str, ...]] = ("float32",)
-    """Types of activations that it computes."""
 
     def why_not(self, workload: Workload, target: Target) -> str | None:
         """Why this kernel cannot compute ``workload`` on ``target``, or None when it can."""
         if not isinstance(workload, self.workload_type):
             return f"computes {self.workload_type.kind}, not {workload.kind}"
-        if workload.dtype not in self.dtypes:
-            return f"computes {' and '.join(self.dtypes)}, not {workload.dtype}"
         return self.why_unfit(workload, target)
 
     def why_unfit(self, workload: W, target: Target) -> str | None:

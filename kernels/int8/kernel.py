@@ -140,7 +140,6 @@ class QuantizedKernel(Kernel[QConv2d]):
 
     tolerance = 1.0
     workload_type = QConv2d
-    dtypes = ("int8", "uint8")
     dynamic: ClassVar[bool] = False
     """Whether it computes what ``QConv2d.is_dynamic`` says."""
 

@@ -54,7 +54,7 @@ class Gemm(GemmSizes):
     m: int
     n: int
     k: int
-    dtype: str = "float32"
+    dtype: Literal["float32"] = "float32"
     epilogue: Epilogue = field(default_factory=Epilogue)
 
     def __post_init__(self) -> None:

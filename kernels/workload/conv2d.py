@@ -31,7 +31,7 @@ class Conv2d(ConvGeometry):
     pad: tuple[int, int, int, int] = (0, 0, 0, 0)
     dilation: tuple[int, int] = (1, 1)
     groups: int = 1
-    dtype: str = "float32"
+    dtype: Literal["float32"] = "float32"
     epilogue: Epilogue = field(default_factory=Epilogue)
 
     def __post_init__(self) -> None:

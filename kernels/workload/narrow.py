@@ -35,7 +35,7 @@ class NarrowGemm(GemmSizes):
     bits: Literal[4, 8, 16]
     block: int = 0
     zeros: bool = False
-    dtype: str = "float32"
+    dtype: Literal["float32"] = "float32"
     epilogue: Epilogue = field(default_factory=Epilogue)
     rounded: bool = False
 

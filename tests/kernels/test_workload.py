@@ -8,7 +8,17 @@ from typing import Any
 
 import pytest
 
-from kernels.workload.base import RELU, Conv2d, Epilogue, Gemm, QConv2d, Workload, from_json, to_json
+from kernels.workload.base import (
+    RELU,
+    Conv2d,
+    Epilogue,
+    Gemm,
+    NarrowGemm,
+    QConv2d,
+    Workload,
+    from_json,
+    to_json,
+)
 
 
 def test_output_size_follows_every_attribute() -> None:
@@ -82,6 +92,11 @@ def test_the_text_says_both_strides_and_dilations_where_they_differ() -> None:
         (to_json(Conv2d(1, 4, 8, 8, 4, 3, 3)) | {"kh": 9}, "output is empty"),
         (to_json(Conv2d(1, 4, 8, 8, 4, 3, 3)) | {"stride": [0, 1]}, "stride must be at least 1"),
         (to_json(Gemm(1, 2, 3)) | {"epilogue": {"clamp": [6, 0]}}, "clamp is empty"),
+        *(
+            (to_json(workload) | {"dtype": word}, "dtype: Input should be 'float32', got")
+            for workload in (Gemm(1, 2, 3), Conv2d(1, 4, 8, 8, 4, 3, 3), NarrowGemm(1, 2, 3, 16))
+            for word in ("float16", "", "=1\x9b")
+        ),
     ],
 )
 def test_nonsense_is_named(value: Any, message: str) -> None:
