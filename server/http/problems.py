@@ -176,6 +176,9 @@ async def _on_system(request: Request, error: Exception) -> JSONResponse:
         return body_of(request.url.path, 507, f"the disk{where} is full: free some of it")
     if short := shortage(error):
         return body_of(request.url.path, 503, f"{short}; try again later", headers={"Retry-After": "5"})
+    if name := error.filename2 or error.filename:  # removed, without its rights, of another kind
+        why = f"the server cannot use {name}: {error.strerror}; mend that there, and try again"
+        return body_of(request.url.path, 503, why)
     return await _on_crash(request, error)
 
 

@@ -116,6 +116,28 @@ def test_a_model_without_its_file_says_so_and_an_upload_brings_it_back(
         assert client.get(f"{URL}/{model['hash']}/file").content == body
 
 
+def test_what_is_in_a_files_place_is_named(client: TestClient, settings: Settings) -> None:
+    client._transport.raise_server_exceptions = False
+    body = conv_model()
+    model = client.post(URL, content=body).json()
+    file = next(path for path in files_of(settings) if path.name == model["hash"])
+    file.unlink()
+    (file / "inside").mkdir(parents=True)
+    assert client.get(f"{URL}/{model['hash']}/file").status_code == 404
+    incoming = file.parent / "incoming"
+    for harm, place in ((lambda: None, file), (incoming.rmdir, incoming), (incoming.touch, incoming)):
+        harm()
+        refused = client.post(URL, content=body)
+        assert (refused.status_code, refused.headers["content-type"]) == (503, "application/problem+json")
+        assert f"the server cannot use {place}" in refused.json()["detail"]
+    incoming.unlink()
+    incoming.mkdir()
+    (file / "inside").rmdir()
+    file.rmdir()
+    assert client.post(URL, content=body).json() == model
+    assert client.get(f"{URL}/{model['hash']}/file").content == body
+
+
 def test_dynamic_shapes(client: TestClient, settings: Settings) -> None:
     body = conv_model(("batch", 3, 8, 8))
     assert_refused(client, settings, body, "x", "shape")
