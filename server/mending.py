@@ -18,7 +18,7 @@ from sqlalchemy.types import NullType
 from server.db.columns import Sound
 from server.db.database import Database
 from server.db.tables import Base, RecordRow
-from server.records import bests, forgetting, repository
+from server.records import bests, forgetting, repository, told
 
 _BATCH = 2000
 _RECORDS = RecordRow.__tablename__
@@ -29,7 +29,8 @@ def mend(db: Database) -> Counter[str]:
     """Repair the database in one transaction; how many of each kind were repaired.
 
     A value that does not fit becomes the one that it reads as, or NULL where the column allows that. The
-    columns of a record are made of its document again. Rows that then refer to nothing are deleted.
+    columns of a record are made of its document again. Rows that then refer to nothing are deleted, and what
+    boards said of themselves that cannot be: the next job measures it again.
     """
     done: Counter[str] = Counter()
     found = [(table, *each) for table in Base.metadata.sorted_tables for each in _damaged(db, table)]
@@ -38,6 +39,10 @@ def mend(db: Database) -> Counter[str]:
             session.execute(text("pragma defer_foreign_keys = on"))
         for table, key, wrong in found:
             done += (_record if table.name == _RECORDS else _row)(session, table, key, wrong)
+        for fact in told.passed_over(session):
+            session.delete(fact)
+            done[f"rows of {fact.__tablename__} deleted"] += 1
+        session.flush()
         while db.sqlite and (orphans := session.execute(text("pragma foreign_key_check")).all()):
             for table_name, row in {(each[0], each[1]) for each in orphans}:
                 session.execute(text(f'delete from "{table_name}" where rowid = :row'), {"row": row})

@@ -45,6 +45,12 @@ def relayouts(session: Session, *where: ColumnElement[bool]) -> list[Relayouts]:
     return [times for row, target in found if (times := _read(row, target)) is not None]
 
 
+def passed_over(session: Session) -> list[FactRow]:
+    """The rows that cannot be, or cannot be read."""
+    found = (each for table in COLUMNS for each in session.execute(_with_targets(table)))
+    return [row for row, target in found if _read(row, target) is None]
+
+
 def _with_targets(table: type[FactRow]) -> Any:
     return select(table, TargetRow.document).join(TargetRow, TargetRow.key == table.target_key)
 

@@ -15,6 +15,7 @@ from sqlalchemy.orm import make_transient
 from kernels.workload.base import Gemm, to_json
 from server.db.database import Database
 from server.db.tables import BandwidthRow, PeakRow, RelayoutRow
+from server.mending import mend
 from server.records import repository, told
 from server.records.told import FactRow
 from tuner.log.record import read_log
@@ -132,6 +133,13 @@ def test_a_stored_fact_that_cannot_be_is_passed_over_and_measured_again(
         assert told.peaks(session, [TARGET.key]) == {}
     lines = client.get(f"/api/v1/targets/{TARGET.name}/log").text.splitlines()
     assert list(read_log(lines)) == list(read_relayouts(lines, pytest.fail)) == []
+    honest = PeakRow(**{**KEY, "threads": 2}, gflops=50.0)
+    store(db, honest)
+    assert mend(db)[f"rows of {lie.__tablename__} deleted"] == 1
+    assert mend(db) == {}
+    with db.read() as session:
+        assert told.peaks(session, [TARGET.key]) == {(TARGET.key, 2, "wall"): 50.0}
+    store(db, lie)
     job = wait(client, submit(client), "done")
     assert job["peak_gflops"] == 100
     with db.read() as session:
