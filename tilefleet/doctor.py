@@ -132,14 +132,11 @@ def _state(home: Path) -> str:
 
 
 def _database(settings: Settings) -> str:
-    import sqlalchemy
-
     from server.db.database import Database, DatabaseError
 
     database = Database(settings.database)
-    with database.engine.connect() as connection:
-        connection.execute(sqlalchemy.text("select 1"))
-    problem = database.why_not()
+    with database.refusing():
+        problem = database.why_not()  # before anything opens it
     database.close()
     if problem:
         raise DatabaseError(problem)

@@ -14,16 +14,20 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, create_engine, event, make_url, text
+from sqlalchemy import Connection, create_engine, event, inspect, make_url, text
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
 
 from server.db.documents import decoded
 from server.db.restored import foreign_log
+from server.db.tables import Base
 
 MIGRATIONS = Path(__file__).resolve().parents[2] / "migrations"
 _UPGRADE_LOCK = 0x7111EF1EE7
+_RESTORE = "restore the backup (docs/operations.md)"
+_NOT_AWAY = ("no such", "already exists", "duplicate column")
+"""SQLite's words, in errors that it calls operational, for what others call programming errors."""
 
 
 class DatabaseError(RuntimeError):
@@ -78,17 +82,29 @@ class Database:
     def upgrade(self) -> None:
         """Bring the schema to the newest revision; several processes may do so at once.
 
-        Raises DatabaseError for a database that must not be used, and changes nothing in it.
+        Raises DatabaseError for a database that must or cannot be used, and changes nothing in it.
         """
         if foreign := self.why_foreign():
             raise DatabaseError(foreign)
-        with self._writing.begin() as connection:
+        with self.refusing(), self._writing.begin() as connection:
             if not self.sqlite:
                 connection.execute(text(f"select pg_advisory_xact_lock({_UPGRADE_LOCK})"))
             config = alembic_config(connection)
             if newer := why_newer(connection, config):
                 raise DatabaseError(newer)
             command.upgrade(config, "head")
+            if lacking := why_lacking(connection, config):
+                raise DatabaseError(lacking)
+
+    @contextmanager
+    def refusing(self) -> Iterator[None]:
+        """Raises DatabaseError with the way out where the block finds the database away or damaged."""
+        try:
+            yield
+        except DBAPIError as error:
+            away = self.why_away(error)
+            said = str(error.orig).strip().partition("\n")[0]
+            raise DatabaseError(away or f"the database is damaged ({said}): {_RESTORE}") from error
 
     def why_foreign(self) -> str:
         """Why the file must not be opened as it lies there; empty where it may be."""
@@ -100,7 +116,8 @@ class Database:
         if foreign := self.why_foreign():
             return foreign
         with self.engine.connect() as connection:
-            return why_newer(connection, alembic_config(connection))
+            config = alembic_config(connection)
+            return why_newer(connection, config) or why_lacking(connection, config)
 
     def why_away(self, error: Exception) -> str:
         """Why the database does not answer now, if another time it may; empty for any other error."""
@@ -108,7 +125,7 @@ class Database:
         if not lost and not isinstance(error, OperationalError | InterfaceError | PoolTimeout):
             return ""
         said = str(error.orig if isinstance(error, DBAPIError) else error).strip().partition("\n")[0]
-        if "no such" in said:  # SQLite's word for what is a programming error elsewhere
+        if any(word in said for word in _NOT_AWAY):
             return ""
         if "disk is full" in said or "No space left" in said:
             return f"the disk with {self.place} is full: free some of it"
@@ -143,6 +160,23 @@ def why_newer(connection: Connection, config: Config) -> str:
         f"{version('tilefleet')}, which knows schemas up to {known.get_current_head()}: update this one, or "
         "restore the backup from before the update (docs/operations.md)"
     )
+
+
+def why_lacking(connection: Connection, config: Config) -> str:
+    """Says that a database of the newest schema lacks parts of it; empty where it does not."""
+    if (
+        MigrationContext.configure(connection).get_current_revision()
+        != ScriptDirectory.from_config(config).get_current_head()
+    ):
+        return ""
+    there = inspect(connection)
+    known = set(there.get_table_names())
+    lacking = [table.name for table in Base.metadata.sorted_tables if table.name not in known]
+    for table in Base.metadata.sorted_tables:
+        if table.name in known:
+            columns = {each["name"] for each in there.get_columns(table.name)}
+            lacking += [f"{table}.{each.name}" for each in table.columns if each.name not in columns]
+    return f"the database lacks {', '.join(lacking)}, which its schema has: {_RESTORE}" if lacking else ""
 
 
 def alembic_config(connection: Connection) -> Config:

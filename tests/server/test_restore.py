@@ -18,7 +18,9 @@ from sqlalchemy import text
 from server.db.database import Database, DatabaseError
 from server.db.restored import foreign_log
 from server.settings import Settings
+from tilefleet.commands.service import mend
 from tilefleet.doctor import _database
+from tilefleet.errors import TilefleetError
 
 ROOT = Path(__file__).resolve().parents[2]
 WRITER = """
@@ -146,3 +148,40 @@ def test_an_older_version_says_so(tmp_path: Path) -> None:
     database.close()
     with pytest.raises(DatabaseError, match="9999_future"):
         _database(Settings(home=tmp_path, database_url=url))
+
+
+DAMAGES: list[tuple[str, str]] = [
+    ("cut", "is damaged (database disk image is malformed)"),
+    ("other", "is damaged (file is not a database)"),
+    ("folder", "unable to open database file"),
+    ("drop table bandwidths", "lacks bandwidths, which"),
+    ("alter table tasks drop column reused", "lacks tasks.reused, which"),
+    ("delete from alembic_version", "is damaged (table models already exists)"),
+    ("update alembic_version set version_num = '0021'", "is damaged ("),
+]
+
+
+@pytest.mark.parametrize(("damage", "said"), DAMAGES)
+def test_a_damaged_database_is_refused_with_the_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str, said: str
+) -> None:
+    file = tmp_path / "tilefleet.sqlite3"
+    whole = Database(f"sqlite:///{file}")
+    whole.upgrade()
+    whole.close()
+    if damage == "cut":
+        os.truncate(file, 5000)
+    elif damage == "other":
+        file.write_bytes(b"garbage" * 1000)
+    elif damage == "folder":
+        file.unlink()
+        file.mkdir()
+    else:
+        with closing(sqlite3.connect(file)) as connection, connection:
+            connection.execute(damage)
+    monkeypatch.setenv("TILEFLEET_HOME", str(tmp_path))
+    with pytest.raises(TilefleetError, match=re.escape(said)):
+        mend()
+    if "alembic_version" not in damage:  # which only a migration meets
+        with pytest.raises(DatabaseError, match=re.escape(said)):
+            _database(Settings(home=tmp_path))

@@ -111,7 +111,7 @@ def mend(as_json: Json = False) -> None:
 
     db = Database(read_settings().database)
     try:
-        with working("reading every row"):
+        with working("reading every row"), db.refusing():
             db.upgrade()
             done = put_right(db)
     except DatabaseError as error:
