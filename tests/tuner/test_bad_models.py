@@ -3,10 +3,10 @@ import random
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from tiny_models import LIGHT, model, node, save
 
-from tuner.frontend.model_file import read_model
+from tuner.frontend.model_file import load_graph, read_model
 from tuner.frontend.onnx_check import ModelError
 from tuner.intake.extract import extract
 from worker.children.nursery import ChildRaised, Nursery
@@ -348,3 +348,64 @@ def test_two_operator_sets_of_one_domain(tmp_path):
     made = conv_model()
     made.opset_import.append(helper.make_opsetid("ai.onnx", 13))
     refused(save(tmp_path, made), "imports two operator sets of 'ai.onnx'")
+
+
+@pytest.mark.parametrize(
+    ("made", "shape", "name"),
+    [
+        (node("CumSum", ["x", "n"], "y"), (), "n"),
+        (node("CumSum", ["x", "n"], "y"), (1,), "n"),
+        (node("DFT", ["x", "", "n"], "y"), (), "n"),
+        (node("Dropout", ["x", "", "t"], "y"), (), "t"),
+    ],
+)
+def test_what_decides_is_asked_for(tmp_path, made, shape, name):
+    """Also where the shape of the result is known without it."""
+    kind = TensorProto.BOOL if name == "t" else TensorProto.INT64
+    whole = model([made], {"x": (1, 4, 1)}, ["y"], opset=20)
+    whole.graph.input.append(helper.make_tensor_value_info(name, kind, shape))
+    with pytest.raises(ModelError, match=rf"depends on the input '{name}': give .* --value {name}=NUMBER$"):
+        load_graph(save(tmp_path, whole))
+    double = helper.make_tensor_value_info("m", kind, (4, 40))
+    whole.graph.input.pop()
+    whole.graph.input.append(double)
+    op = "Or" if name == "t" else "Add"
+    reduced = [node("Reshape", ["m", "all"], "flat"), node("Gather", ["flat", "zero"], "first")]
+    whole.graph.initializer.extend(
+        numpy_helper.from_array(np.array(value), key) for key, value in (("all", [-1]), ("zero", 0))
+    )
+    nodes = [*reduced, node(op, ["first", "first"], name), made]
+    del whole.graph.node[:]
+    whole.graph.node.extend(nodes)
+    with pytest.raises(ModelError, match=r"that is computed from data: export the model with a constant"):
+        load_graph(save(tmp_path, whole))
+
+
+def _typed(kind, node_, where):
+    """A model with an input or output of another type than a tensor's."""
+    value, tensor = helper.make_value_info("v", kind), helper.make_tensor_value_info("t", 1, [2])
+    inputs, outputs = ([value], [tensor]) if where == "input" else ([tensor], [value])
+    graph = helper.make_graph([node_], "test", inputs, outputs)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+
+
+def test_what_is_no_tensor_is_named_with_the_way_out(tmp_path):
+    tensor = helper.make_tensor_type_proto(1, [2])
+    optional, sequence = helper.make_optional_type_proto(tensor), helper.make_sequence_type_proto(tensor)
+    sparse = helper.make_sparse_tensor_type_proto(1, [2])
+    for kind, made, where, words in (
+        (optional, node("OptionalGetElement", ["v"], "t"), "input", "'v' is optional, .* always there"),
+        (optional, node("Optional", ["t"], "v"), "output", "output 'v' is optional"),
+        (
+            sequence,
+            node("ConcatFromSequence", ["v"], "t", axis=0),
+            "input",
+            "'v' is a sequence, .* one for each",
+        ),
+        (sparse, node("Relu", ["v"], "t"), "input", "'v' is a sparse tensor, .* a dense one"),
+    ):
+        with pytest.raises(ModelError, match=words):
+            load_graph(save(tmp_path, _typed(kind, made, where)))
+    inside = [node("Optional", ["x"], "o"), node("OptionalGetElement", ["o"], "y")]
+    with pytest.raises(ModelError, match=r"'o' \(Optional\) is about values that may be absent, .* export"):
+        load_graph(save(tmp_path, model(inside, {"x": (2,)}, ["y"])))

@@ -11,10 +11,8 @@ from onnx import ModelProto, NodeProto, helper, numpy_helper
 
 from tuner.frontend.names import fresh, names_of, reads, rename
 
-WINDOWED = {
-    *("AveragePool", "Conv", "ConvInteger", "ConvTranspose", "DeformConv", "LpPool", "MaxPool", "MaxUnpool"),
-    "QLinearConv",
-}
+WINDOWED = {"Conv", "ConvInteger", "ConvTranspose", "DeformConv", "MaxUnpool", "QLinearConv"}
+"""Those with a window that may not be larger than what it moves over: a pool has no result then."""
 LOOKING = {
     *("AveragePool", "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "LpPool", "MaxPool"),
     *("MaxRoiPool", "RoiAlign"),
@@ -71,7 +69,7 @@ def nothing(
     if node.op_type == "DynamicQuantizeLinear" and inputs and 0 in inputs[0]:
         return [np.zeros(inputs[0], np.uint8), np.ones((), np.float32), np.zeros((), np.uint8)]
     if node.op_type in WINDOWED and not any(0 in shape for shape in inputs):
-        return []  # a window that is larger than what it moves over is a mistake
+        return []
     if node.op_type in INDEXED and not any(0 in tensors[n].shape for n in node.input[1:2] if n in tensors):
         return []
     if node.op_type == "Resize" and (made := _resized(node, tensors.get(node.input[0]), constants)):

@@ -34,7 +34,7 @@ from tuner.frontend.onnx_graph import OnnxGraph, graph_of
 from tuner.frontend.order import sort
 from tuner.frontend.own_nodes import HALVES
 from tuner.frontend.quantized.qdq_form import to_qdq_form
-from tuner.frontend.raised import raise_opset
+from tuner.frontend.raised import raise_oldest, raise_opset
 from tuner.frontend.results import give_back
 from tuner.frontend.sparse import make_dense
 from tuner.frontend.unread import drop_unread
@@ -81,6 +81,7 @@ def _standard(model: ModelProto, shapes: Shapes) -> ModelProto:
     """``model`` written in standard operators, in place; itself."""
     if len(model.graph.node) <= MAX_NODES:
         sort(model)
+        raise_oldest(model)
     forget(model)
     give_back(model)
     if any(is_open(node) for node in model.graph.node):
@@ -126,13 +127,15 @@ def load_graph(path: str | Path, shapes: Shapes | None = None) -> OnnxGraph:
 def read_as_written(path: str | Path, shapes: Shapes | None = None) -> ModelProto:
     """The model with every input's shape fixed, and otherwise as its file has it: what it is defined to be.
 
-    A TFLite model is what it becomes in ONNX, and floats of 16 bits are float32: how often a library rounds
+    A TFLite model is what it becomes in ONNX, a model of the first five operator sets one of the sixth, which
+    onnxruntime can run, and floats of 16 bits are float32: how often a library rounds
     those in between says nothing about a build. Raises ModelError as ``read_model`` does.
     """
     model = parse_file(Path(path), shapes)
     fix_input_shapes(model, shapes or {})
     if len(model.graph.node) <= MAX_NODES:
         sort(model)
+        raise_oldest(model)
     if widen(model):
         model.metadata_props.add(key=HALVES)
     return model

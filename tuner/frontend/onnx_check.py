@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import onnx
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
 from tuner.frontend.own_nodes import OWN_DOMAIN
 
@@ -43,6 +43,15 @@ INSTEAD = {
     "MatMulFpQ4": "onnxruntime computes it on some processors alone: quantize the weights for MatMulNBits",
 }
 """What to do about others of com.microsoft that have a way of their own."""
+OPTIONAL = ("Optional", "OptionalGetElement", "OptionalHasElement")
+NO_TENSORS = {
+    "map_type": ("a map", "a tensor of its values"),
+    "opaque_type": ("of a type of its own", "tensors"),
+    "optional_type": ("optional", "a tensor that is always there"),
+    "sequence_type": ("a sequence", "one tensor, or one for each element,"),
+    "sparse_tensor_type": ("a sparse tensor", "a dense one"),
+}
+"""What an input or output may be besides a tensor, and what to export in its place."""
 
 Shapes = Mapping[str, Sequence[int]]
 
@@ -171,6 +180,11 @@ def _check_operators(nodes: Sequence[NodeProto]) -> None:
     for node in nodes:
         if node.domain == OWN_DOMAIN:
             continue
+        if node.domain in ("", "ai.onnx") and node.op_type in OPTIONAL:
+            raise ModelError(
+                f"node {node_name(node)!r} ({node.op_type}) is about values that may be absent, and a build "
+                "takes and gives tensors alone: export the model with tensors that are always there"
+            )
         if node.domain not in ("", "ai.onnx") or not onnx.defs.has(node.op_type):
             name = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
             unknown.setdefault(name, node_name(node))
@@ -262,13 +276,16 @@ def fix_input_shapes(model: ModelProto, shapes: Shapes) -> None:
     graph = model.graph
     constants = {tensor.name for tensor in graph.initializer}
     inputs = {value.name: value for value in graph.input if value.name not in constants}
+    for value in inputs.values():
+        _check_kind(value, "input")
+    for value in graph.output:
+        if not value.type.HasField("sequence_type"):  # which a ZipMap makes, and it is left out
+            _check_kind(value, "output")
     for name in shapes:
         if name not in inputs:
             raise ModelError(f"there is no input {name!r}; the inputs are {sorted(inputs)}")
     unknown: dict[str, list[int | str] | None] = {}
     for name, value in inputs.items():
-        if not value.type.HasField("tensor_type"):
-            raise ModelError(f"input {name!r} is not a tensor")
         tensor = value.type.tensor_type
         declared: list[int | str] | None = None
         if tensor.HasField("shape"):
@@ -293,6 +310,17 @@ def fix_input_shapes(model: ModelProto, shapes: Shapes) -> None:
     del graph.value_info[:]
     for output in graph.output:
         output.type.tensor_type.ClearField("shape")
+
+
+def _check_kind(value: ValueInfoProto, what: str) -> None:
+    """Refuse inputs and outputs that are no tensors; raises ModelError."""
+    kind = value.type.WhichOneof("value")
+    if kind in NO_TENSORS:
+        found, instead = NO_TENSORS[kind]
+        raise ModelError(
+            f"{what} {value.name!r} is {found}, and a build takes and gives tensors alone: export the model "
+            f"with {instead} as its {what}"
+        )
 
 
 def static_shape(name: str, declared: Sequence[int | str] | None, given: Sequence[int] | None) -> list[int]:

@@ -47,6 +47,14 @@ PARTS_OF_BYTES = (
 )
 SIZED_BY_DATA = ("Compress", "NonMaxSuppression", "NonZero", "Unique")
 """Operators whose results have other shapes for other data."""
+DECIDING: dict[str, dict[int, str]] = {
+    "CumProd": {1: "an axis"},
+    "CumSum": {1: "an axis"},
+    "DFT": {2: "an axis"},
+    "Dropout": {2: "a mode"},
+    "Expand": {1: "a shape"},
+}
+"""Operands that decide what is computed; the shape of the result may be known without them."""
 RANDOM = {
     *("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"),
 }
@@ -135,11 +143,15 @@ def graph_of(model: ModelProto) -> OnnxGraph:
         raise ModelError(
             f"the shape of {node.output[0]!r} (node {node_name(node)!r}, {node.op_type}) cannot be determined"
         )
-    # Its shape may be known though that to which it expands is not.
     for node in nodes:
-        if node.op_type == "Expand" and node.input[1] not in constants:
-            blame_inputs(model, nodes, node, [node.input[1]], lambda each: each.input)
-            raise ModelError(f"node {node_name(node)!r} (Expand) has a shape that is computed from data")
+        for place, what in DECIDING.get(node.op_type, {}).items():
+            name = node.input[place] if len(node.input) > place else ""
+            if name and name not in constants:
+                blame_inputs(model, nodes, node, [name], lambda each: each.input)
+                raise ModelError(
+                    f"node {node_name(node)!r} ({node.op_type}) has {what} that is computed from data: "
+                    "export the model with a constant there"
+                )
     random = next((node for node in nodes if node.op_type in RANDOM), None)
     if random is not None:
         raise ModelError(

@@ -18,7 +18,7 @@ def check_windows(nodes: Iterable[NodeProto], tensors: Mapping[str, Info]) -> No
     """Raise ModelError for the first window that has no place, or Pad that cuts off more than there is, among
     nodes with data of known extents.
 
-    A pool's may hang out by less than its stride, as onnxruntime has it; only an LpPool's may not.
+    A pool's may hang out by less than its stride, as onnxruntime has it.
     """
     for node in nodes:
         _check_left(node, tensors)
@@ -50,7 +50,7 @@ def check_windows(nodes: Iterable[NodeProto], tensors: Mapping[str, Info]) -> No
                         "so nothing is left: give it less padding, or a larger shape"
                     )
                 continue
-            slack = steps[axis] if node.op_type in ("AveragePool", "MaxPool") else 0
+            slack = steps[axis] if node.op_type in _POOLS else 0
             if extent and reach > extent + padding + slack:
                 raise ModelError(
                     f"{of} has a window of {reach} elements along axis {axis + 2}, where there are "

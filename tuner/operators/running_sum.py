@@ -16,16 +16,9 @@ from tuner.operators.functions import Functions, name_of
 
 
 def running_sum(builder: Any, graph: OnnxGraph, node: NodeProto, inputs: Sequence[Any]) -> Any:
-    """See ``COMPUTED``. Raises ModelError where the axis is not known."""
-    info, axis, attributes = (
-        graph.tensors[node.input[0]],
-        graph.constants.get(node.input[1]),
-        attributes_of(node),
-    )
-    if axis is None:
-        raise ModelError(
-            f"node {node_name(node)!r} ({node.op_type}) has an axis that is computed, which is not supported"
-        )
+    """See ``COMPUTED``. The axis is a constant."""
+    info, axis = graph.tensors[node.input[0]], graph.constants[node.input[1]]
+    attributes = attributes_of(node)
     along, rank = int(axis.reshape(())), len(info.shape)
     if not -rank <= along < rank:
         raise ModelError(

@@ -88,7 +88,15 @@ CONVOLUTIONS = [
 ]
 POOLS = [
     *(case(op, X, kernel_shape=[9, 8], refused=True) for op in ("MaxPool", "AveragePool", "LpPool")),
-    case("LpPool", X, kernel_shape=[8, 2], strides=[2, 1], refused=True),
+    *(case(op, X, kernel_shape=[8, 2], strides=[2, 1]) for op in ("MaxPool", "AveragePool", "LpPool")),
+    *(case(op, CUBE, kernel_shape=[6, 7, 5], strides=[2, 3, 1], pads=[0, 1, 1, 0, 0, 0])
+        for op in ("MaxPool", "LpPool")),
+    *(case(op, LINE, kernel_shape=[4], dilations=[3], strides=[3], opset=22)
+        for op in ("MaxPool", "AveragePool", "LpPool")),
+    *(case(op, X, kernel_shape=[8, 2]) for op in ("MaxPool", "AveragePool", "LpPool")),
+    case("LpPool", X, kernel_shape=[10, 2], strides=[2, 1], refused=True),
+    *(case("AveragePool", X, kernel_shape=[9, 8], strides=[2, 2], pads=[1, 0, 0, 1], count_include_pad=1,
+        opset=opset) for opset in (11, 18, 19, 22)),
     *(case(op, X, kernel_shape=[3, 2], **more) for op in ("MaxPool", "AveragePool") for more in (
         {}, {"strides": [2, 2]}, {"pads": [1, 0, 1, 1], "strides": [2, 1]},
         {"strides": [2, 2], "ceil_mode": 1}, {"strides": [2, 2], "pads": [1, 1, 1, 1], "ceil_mode": 1},
