@@ -265,8 +265,8 @@ class Client(Connection):
     ) -> Iterator[str]:
         """A job's tuning log as JSON lines: ``best``, ``top`` (the ``k`` best) or ``all``.
 
-        The best are those of each workload and pair of layouts; given ``numerics``, of configs that these
-        allow.
+        The best are those of each workload and pair of layouts, beside what was tried of the untuned
+        model's and the analysis's configs; given ``numerics``, of configs that these allow.
         """
         return self._lines(f"/api/v1/jobs/{job_id}/log", select, k, numerics)
 

@@ -72,7 +72,8 @@ class JobSpec:
 class Trial:
     """One trial of a task: its sequence number in the task (0 is the incumbent) and its record.
 
-    ``reused`` says that the record was known before and nothing was measured. ``lease`` is the fencing token
+    ``reused`` says that the record was known before and nothing was measured. ``recommended`` says that its
+    config is one of the untuned model's or of the analysis's. ``lease`` is the fencing token
     under which it was measured, at the time ``at`` (since the epoch); 0 when that was under none.
     """
 
@@ -82,3 +83,4 @@ class Trial:
     reused: bool = False
     lease: int = 0
     at: float = 0.0
+    recommended: bool = False

@@ -339,6 +339,7 @@ class TrialRow(Base):
         Index(None, "job_id", "id"),
         _where("leads", "ix_trials_leads", "job_id"),
         Index(None, "record_id"),
+        _where("recommended", "ix_trials_recommended", "record_id"),
     )
     id: Mapped[int] = mapped_column(RowId, primary_key=True)
     job_id: Mapped[int] = mapped_column(ForeignKey("jobs.id"))
@@ -348,6 +349,8 @@ class TrialRow(Base):
     reused: Mapped[bool]
     leads: Mapped[bool] = mapped_column(default=True, server_default=true())
     """Whether it was the fastest of its task by then (``server.records.leaders``): curves go through such."""
+    recommended: Mapped[bool] = mapped_column(default=False, server_default=false())
+    """Whether its config is the untuned model's or the analysis's: a build by the log would ask for it."""
 
 
 class BoardRow(Base):

@@ -13,6 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
 
+from kernels.numerics import Numerics
 from kernels.target import Target
 from kernels.workload.base import Workload
 from server import ownership
@@ -154,6 +155,7 @@ class SqlStore:
                     "record_id": record.id,
                     "number": trial.number,
                     "reused": trial.reused,
+                    "recommended": trial.recommended,
                 }
                 before = places.get(trial.task_id, [])
                 place = leaders.Place(0, trial.number, record.ranking_s, record.disturbed)
@@ -208,6 +210,11 @@ class SqlStore:
                     _count_failure(session.get_one(TaskRow, task_id), record)
             choose_anew(session, tasks)
         return True
+
+    @_asked
+    def log(self, job_id: int) -> list[Record]:
+        """See ``Store.log``."""
+        return list(repository.log(self._db, "best", 1, job=job_id, numerics=Numerics.RELAXED))
 
     @_asked
     def relayouts(self, target: Target, threads: int, clock: str) -> list[str]:

@@ -25,7 +25,9 @@ EXAMPLE = (
 Select = Annotated[
     Selection,
     Query(
-        description="`best`: the fastest of each workload, pair of layouts, clock and thread count; "
+        description="`best`: the fastest of each workload, pair of layouts, clock and thread count. Beside "
+        "them what was tried of the untuned model's and the analysis's configs, failures too, so that a "
+        "build by the log chooses as the job did. "
         "`top`: the `k` fastest; `all`: every record, failures too."
     ),
 ]

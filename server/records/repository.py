@@ -18,6 +18,7 @@ from sqlalchemy import (
     not_,
     or_,
     select,
+    text,
     true,
 )
 from sqlalchemy.orm import Session, aliased
@@ -56,6 +57,8 @@ TRANSIENT = tuple(kind for kind in ErrorKind if kind.transient)
 _OF_INTEGERS = tuple(kind for kind, each in workloads.KINDS.items() if each.unit == "OP")
 """Kinds of workloads whose results have to be exact, unless a query says otherwise."""
 _TRANSIENT_ERROR = RecordRow.error.in_([literal_column(f"'{kind.value}'") for kind in TRANSIENT])
+RECOMMENDED = text("trials.recommended")
+"""Written out: a partial index serves only what says its condition word by word."""
 _MEASURED = ("disturbed", "imported", "ranking_s", "rate", "error", "board", "placed", "document")
 _IDENTITY = ["workload_key", "target_key", "clock", "config_key", "kernel_version", "threads"]
 
@@ -194,7 +197,9 @@ def log(
 ) -> Iterator[Record]:
     """The log of a target or a job: all records, or the fastest of each (workload, clock, threads, layouts).
 
-    Only of configs that ``numerics`` allows.
+    Only of configs that ``numerics`` allows. Beside the one ``best`` of each there is what the untuned model
+    and the analysis have, as far as it was tried, failures included: else a build by the log would not know
+    that somebody looked, and might take that instead.
 
     Reads in batches of one short session each, so a slow download holds no lock.
     """
@@ -209,7 +214,10 @@ def log(
         return
     if job is not None:
         with db.read() as session:
-            found = _of_ids(session, _top_ids(session, 1 if select_ == "best" else k, among))
+            ids = _top_ids(session, 1 if select_ == "best" else k, among)
+            if select_ == "best":
+                ids += _recommended(session, ids, among, TrialRow.job_id == job)
+            found = _of_ids(session, ids)
         yield from (record for _, record in found)
         return
     last: str | None = ""
@@ -219,6 +227,7 @@ def log(
             if select_ == "best":
                 firsts = groups.best_ids(session, keys, target_keys or [], _usable(numerics))
                 ids = [each for _, each in firsts]
+                ids += _recommended(session, ids, among, RecordRow.workload_key.in_(keys))
             else:
                 ids = _top_ids(session, k, among, RecordRow.workload_key.in_(keys))
             found = _of_ids(session, ids)
@@ -319,6 +328,17 @@ def _top_ids(session: Session, k: int, *among: ColumnElement[bool]) -> list[int]
     ranked = select(*columns).where(*among, RecordRow.ranking_s.is_not(None), not_outdated()).subquery()
     order = (ranked.c.workload_key, ranked.c.layouts, ranked.c.place)
     return list(session.execute(select(ranked.c.id).where(ranked.c.place <= k).order_by(*order)).scalars())
+
+
+def _recommended(session: Session, beside: Sequence[int], *among: ColumnElement[bool]) -> list[int]:
+    """The ids of trials with recommended configs that say something of these, ``beside`` others."""
+    query = (
+        select(RecordRow.id)
+        .join(TrialRow, TrialRow.record_id == RecordRow.id)
+        .where(*among, RECOMMENDED, or_(RecordRow.error.is_(None), not_(_TRANSIENT_ERROR)), not_outdated())
+        .order_by(RecordRow.workload_key, RecordRow.layouts, *RANK)
+    )
+    return [each for each in dict.fromkeys(session.execute(query).scalars()) if each not in set(beside)]
 
 
 def _of_ids(session: Session, ids: Sequence[int]) -> list[Found]:

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from fake_engine import FakeEngine
+from fake_engine import HOST, FakeEngine
 from fastapi.testclient import TestClient
 from server_samples import conv_model
 from test_jobs import URL, create, wait
 
+from kernels import registry
 from server.jobs import views
 from server.jobs.built import BuiltModel
+from tuner.backend.apply import plan_of
 from tuner.backend.check import Check, Delivery
 from tuner.backend.verdict import Verdict
+from tuner.frontend.graph import load_partition
+from tuner.log.record import Record, read_log
+from tuner.log.relayouts import read_relayouts
+from worker.outcome import ErrorKind
 
 
 def test_the_built_model_is_the_last_word(client: TestClient, engine: FakeEngine) -> None:
@@ -71,3 +78,43 @@ def test_the_built_model_is_the_last_word(client: TestClient, engine: FakeEngine
     assert (job["state"], job["message"]) == ("failed", "the built model is wrong: conv5 differs by 0.3")
     assert (job["built"]["measured_ms"], job["built"]["checked"]) == (None, False)
     assert (job["verdict"], job["no_verdict"]) == (None, "its built model is wrong")
+
+
+def test_a_build_by_the_log_of_the_best_knows_what_the_delivery_knew(
+    client: TestClient, engine: FakeEngine, tmp_path: Path
+) -> None:
+    """It has the best of each pair of layouts, and what lost or failed of the analysis's configs: a build
+    that does not know of these may take one of them."""
+    content = conv_model()
+    path = tmp_path / "net.onnx"
+    path.write_bytes(content)
+    model = client.post("/api/v1/models", content=content).json()["hash"]
+    engine.fault = lambda candidate: (
+        ErrorKind.WRONG_RESULT if candidate.config.layouts.out == "nhwc" else None
+    )
+    engine.delivery = Delivery(Check(1e-4), seconds=5e-3, spread=0.02, other_s=1e-3)
+    job = wait(client, create(client, workload=None, model=model, budget={"trials": 60})["id"])
+    assert job["state"] == "done"
+    sent = [Record.from_json(each) for each in engine.payloads[-1]["records"]]
+    configs = []
+    for address in (f"{URL}/{job['id']}/log", "/api/v1/targets/host/log"):
+        lines = client.get(address).text.splitlines()
+        log = list(read_log(lines))
+        assert sorted(log, key=at) == sorted(sent, key=at)
+        plan = plan_of(load_partition(path), {}, HOST, records=log, relayouts=read_relayouts(lines))
+        configs.append([option.config for option in plan.options if option])
+    assert configs[0] == configs[1]
+    best = {(each.workload, each.layouts) for each in log if each.error is None}
+    tried = {(each.workload, each.config) for each in log}
+    assert len(log) > len(best) >= 2
+    assert any(each.error is ErrorKind.WRONG_RESULT for each in log)
+    for workload in {each.workload for each in log}:
+        for pick in registry.recommendations(workload, HOST, any_layout=True):
+            known = (
+                candidate.workload == workload and candidate.config == pick for candidate in engine.measured
+            )
+            assert ((workload, pick) in tried) == any(known)
+
+
+def at(record: Record) -> tuple[object, ...]:
+    return record.identity

@@ -60,6 +60,17 @@ class MemoryStore:
         self.records[record.identity] = record
         return True
 
+    def log(self, job_id: int) -> list[Record]:
+        best: dict[object, Record] = {}
+        trials = self.trials(job_id)
+        for record in sorted((t.record for t in trials), key=lambda record: (record.rank, record.config.key)):
+            if record.error is None:
+                best.setdefault((record.workload, record.layouts), record)
+        asked = [
+            t.record for t in trials if t.recommended and not (t.record.error and t.record.error.transient)
+        ]
+        return list({record.identity: record for record in (*best.values(), *asked)}.values())
+
     def relayouts(self, target, threads, clock) -> list[str]:
         return []
 

@@ -64,7 +64,11 @@ def log(
     job: Annotated[int | None, typer.Argument(metavar="JOB", help="Number of the job.")] = None,
     target: Annotated[str | None, typer.Option(help="All of a target's records instead of a job's.")] = None,
     best: Annotated[
-        bool, typer.Option("--best", help="The best record of each workload and layouts (default).")
+        bool,
+        typer.Option(
+            "--best",
+            help="What a build needs: the best of each workload and layouts, and recommended ones (default).",
+        ),
     ] = False,
     top: Annotated[int | None, typer.Option(min=1, help="The N best of each workload and layouts.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="All records, failed trials too.")] = False,

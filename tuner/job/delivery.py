@@ -38,7 +38,7 @@ async def deliver(
     left: Callable[[], float],
     deliveries: Deliveries,
 ) -> tuple[list[TaskSearch], str, bool]:
-    """Build the job's model from its best configs, check it, race it beside the untuned one, and keep what
+    """Build the job's model by its log, check it, race it beside the untuned one, and keep what
     came of it; whose best may be another, what there is to say, and whether there is a model.
 
     A model that loses the race is not delivered: the untuned one's configs rank first, and that is built and
@@ -49,11 +49,11 @@ async def deliver(
     changed = dict.fromkeys(await take_over(job.id, searches, store))
     note, lost, delivered = "", "", False
     for attempt in range(ATTEMPTS):
-        records = [record for search in searches for record in placing.for_build(search)]
         if job.model is None or cancelled.is_set():
             break
         race_s = max(LEAST_RACE_S, min(RACE_S, left()))
         began = time.monotonic()
+        records = await patiently(store.log, job.id)
         payload = await patiently(placing.payload_of, job, records, store)
         answer = await engine.beside(
             "tuner.job.delivery_child:deliver_in_child",

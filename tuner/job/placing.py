@@ -144,17 +144,6 @@ def payload_of(job: JobSpec, records: Sequence[Record], store: Store) -> dict[st
     }
 
 
-def for_build(search: TaskSearch) -> list[Record]:
-    """What a build chooses from: the best of each pair of layouts. Beside them what the analysis would take,
-    so that the build knows what that is worth, or that it failed."""
-    found: dict[Layouts, Record] = {}
-    for record in search.top(len(search.records)):
-        found.setdefault(record.layouts, record)
-    chosen = [record.config for record in found.values()]
-    chosen += [each for each in (*search.incumbents, *search.problem.seeds) if each in search.records]
-    return [search.records[config] for config in dict.fromkeys(chosen)]
-
-
 def _contenders(search: TaskSearch) -> list[Record]:
     """The best few of all useful layouts, and what an untuned model may have."""
     best = [record for records in search.useful().values() for record in comparable(records)[:FEW]]

@@ -54,6 +54,13 @@ class Store(Protocol):
         what is stored is not ``before`` any more: withdrawn, disbelieved, or measured by another board.
         """
 
+    def log(self, job_id: int) -> list[Record]:
+        """The job's log, by which its model is built: the best of each workload and pair of layouts, and the
+        trials that are ``recommended``, those included that failed for good.
+
+        So whoever builds by that log later gets what the job has delivered.
+        """
+
     def relayouts(self, target: Target, threads: int, clock: str) -> list[str]:
         """Measured conversions between layouts, as lines of a log; empty when there are none."""
 

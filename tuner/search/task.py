@@ -303,7 +303,8 @@ class TaskSearch:
         number = 0 if record.config == self.incumbent else self._numbers.get(record.config)
         if number is None:
             number, self._next = self._next, self._next + 1
-        return Trial(self.task.id, number, record, reused, lease, at)
+        recommended = record.config in (*self.incumbents, *self.problem.seeds)
+        return Trial(self.task.id, number, record, reused, lease, at, recommended)
 
 
 def _incumbents(task: TaskSpec, problem: Problem) -> tuple[Config, ...]:
