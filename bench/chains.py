@@ -64,9 +64,13 @@ def chain_of(case: str, of_bytes: bool) -> AnyChain:
     return QConvChain(*made) if of_bytes else ConvChain(*made)
 
 
-def measured(bench: Bench, case: str, of_bytes: bool, target: Target, count: int) -> dict[str, Any]:
-    """One case's figures."""
+def measured(bench: Bench, case: str, of_bytes: bool, target: Target, count: int) -> dict[str, Any] | None:
+    """One case's figures; none where no kernel of the target computes both in one."""
+    from kernels import registry
+
     chain = chain_of(case, of_bytes)
+    if not registry.applicable(chain, target):
+        return None
     parts = [best(bench, part, target, count) for part in chain.parts]
     whole = best(bench, chain, target, count)
     apart = sum(int(part["cycles"]) for part in parts)
@@ -113,6 +117,9 @@ def main(arguments_given: Sequence[str]) -> None:
             return
         for case in arguments.case or CASES:
             row = measured(bench, case, not arguments.floats, target, arguments.candidates)
+            if row is None:
+                print(f"{case:12s} no kernel of {target.name} chains these")
+                continue
             rows.append(row)
             apart = " + ".join(f"{part['cycles']:,}" for part in row["parts"])
             print(f"{case:12s} chain {row['chain']['cycles']:,} cycles, apart {apart}: {row['ratio']:.2f}")

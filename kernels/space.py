@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -99,6 +100,11 @@ class Space:
     def family(self) -> str:
         """That of its points."""
         return family_of(self.kernel, self.layouts)
+
+    @property
+    def size(self) -> int:
+        """Combinations of knobs, invalid ones included: an upper bound that costs nothing."""
+        return math.prod(len(values) for values in self.knobs.values())
 
     def config(self, point: Knobs) -> Config:
         """The config of one value for each knob."""

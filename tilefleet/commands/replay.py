@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Group
 
 from tilefleet.commands.common import Json, show, working
 from tilefleet.commands.local import read_log_file
@@ -16,16 +18,19 @@ from tilefleet.errors import TilefleetError
 from tilefleet.render import milliseconds, percent, table
 
 if TYPE_CHECKING:
-    from tuner.log.record import Record
+    from tuner.search.replay import Recorded
 
 _MARKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
 def replay(
     space: Annotated[
-        Path,
+        list[Path],
         typer.Argument(
-            metavar="SPACE", exists=True, dir_okay=False, help="A tuning log with all records, or T4."
+            metavar="SPACE...",
+            exists=True,
+            dir_okay=False,
+            help="Tuning logs with all records, or T4, of other tools' kernels too.",
         ),
     ],
     strategy: Annotated[
@@ -35,61 +40,131 @@ def replay(
     workload: Annotated[str | None, typer.Option(help="Only this workload, by its key.")] = None,
     trials: Annotated[int, typer.Option(min=1, help="Trials of each run at most.")] = 100,
     seeds: Annotated[int, typer.Option(min=1, help="Runs of each strategy, by different seeds.")] = 5,
+    csv: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the best after each trial of each run there.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Run strategies over recorded trials instead of boards: the best found against the number of trials.
 
     A cell is the speed of the best config found until then over that of the best recorded one, as the
-    median over the seeds.
+    median over the seeds. The score is the field's: 0 is uniform random search, 1 has the best at once; it
+    is that of the trials asked for, or of the space's budget where that is less.
     """
-    from tuner.search.replay import spaces_of
-
     sys.path.insert(0, "")  # a module beside the log, as python itself would find it
-    records, _ = read_log_file(space)
-    found = spaces_of(records, lambda record: workload in (None, record.workload.key))
-    if not found:
-        raise TilefleetError(f"{space} has no record" + (f" of workload {workload}" if workload else ""))
-    names = strategy or ["random", "model"]
-    with working(f"replaying {len(names)} strategies on {len(found)} spaces"):
-        results = [each for group in found for each in _replayed(group, names, trials, seeds)]
-    show(results, as_json, _table(results, trials))
+    spaces = [found for path in space for found in _spaces(path, workload)]
+    if not spaces:
+        files = ", ".join(map(str, space))
+        raise TilefleetError(f"{files} has no record" + (f" of workload {workload}" if workload else ""))
+    names = list(dict.fromkeys(strategy or ["random", "model"]))
+    rows: list[dict[str, Any]] = []
+    curves: list[list[object]] = []
+    with working(f"replaying {len(names)} strategies on {len(spaces)} spaces"):
+        for found in spaces:
+            for name in names:
+                runs = _runs(found.recorded, name, trials, seeds)
+                rows.append(found.about | _row(found.recorded, name, runs))
+                curves += [
+                    [found.about["workload"], found.about["target"], name, seed, trial, best]
+                    for seed, run in enumerate(runs)
+                    for trial, best in enumerate(run, 1)
+                ]
+    if csv is not None:
+        _write_csv(csv, [["space", "target", "strategy", "seed", "trial", "best_s"], *curves])
+    show(rows, as_json, Group(_table(rows, trials), _answer(rows, len(spaces), seeds)))
 
 
-def _replayed(
-    records: Sequence[Record], names: Sequence[str], trials: int, seeds: int
-) -> list[dict[str, Any]]:
-    from tuner.search.replay import best_by_trial, recorded
+@dataclass(frozen=True)
+class _Named:
+    """A recorded space and what is told of it."""
+
+    recorded: Recorded
+    about: dict[str, Any]
+
+
+def _spaces(path: Path, workload: str | None) -> Iterator[_Named]:
+    """The spaces of a file; raises TilefleetError where it has none that can be searched."""
+    from tuner.log.foreign_t4 import is_foreign, read_foreign
+    from tuner.log.t4 import parsed
+    from tuner.search.replay import foreign_space, recorded, spaces_of
+
+    about: dict[str, Any]
+    try:
+        value = parsed(path.read_text())
+        if is_foreign(value):
+            kernel = path.name.split(".")[0]
+            about = {"workload": kernel, **dict.fromkeys(("workload_key", "target", "clock", "threads"))}
+            yield _Named(foreign_space(read_foreign(value, kernel)), about)
+            return
+        for group in spaces_of(
+            read_log_file(path)[0], lambda record: workload in (None, record.workload.key)
+        ):
+            first = group[0]
+            about = {
+                "workload": str(first.workload),
+                "workload_key": first.workload.key,
+                "target": first.target.name,
+                "clock": first.clock,
+                "threads": first.threads,
+            }
+            yield _Named(recorded(group), about)
+    except ValueError as error:
+        raise TilefleetError(f"{path}: {error}") from None
+
+
+def _runs(found: Recorded, strategy: str, trials: int, seeds: int) -> list[list[float]]:
+    """The best seconds after each trial, a list a seed."""
+    from tuner.search.replay import best_by_trial
 
     try:
-        found = recorded(records)
-        runs = {name: [best_by_trial(found, name, trials, seed) for seed in range(seeds)] for name in names}
+        return [best_by_trial(found, strategy, trials, seed) for seed in range(seeds)]
     except ValueError as error:
         raise TilefleetError(str(error)) from None
-    first = records[0]
-    return [
-        {
-            "workload": str(first.workload),
-            "workload_key": first.workload.key,
-            "target": first.target.name,
-            "clock": first.clock,
-            "threads": first.threads,
-            "recorded": len(found.costs),
-            "points": found.points,
-            "counted": found.counted,
-            "old": found.old,
-            "best_s": found.best_s,
-            "strategy": name,
-            "share_of_best": {
-                str(mark): statistics.median(
-                    found.best_s / curve[min(mark, len(curve)) - 1] for curve in curves
-                )
-                for mark in _MARKS
-                if mark <= max(len(curve) for curve in curves)
-            },
-            "trials_to_best": _trials_to(found.best_s, curves),
-        }
-        for name, curves in runs.items()
-    ]
+
+
+def _row(found: Recorded, strategy: str, runs: Sequence[Sequence[float]]) -> dict[str, Any]:
+    from tuner.search.score import scored
+
+    return {
+        "recorded": len(found.costs),
+        "points": found.points,
+        "counted": found.counted,
+        "old": found.old,
+        "best_s": found.best_s,
+        "strategy": strategy,
+        "score": scored(found.costs.values(), runs, 1).score,
+        "share_of_best": {
+            str(mark): statistics.median(found.best_s / run[min(mark, len(run)) - 1] for run in runs)
+            for mark in _MARKS
+            if mark <= max(map(len, runs))
+        },
+        "trials_to_best": _trials_to(found.best_s, runs),
+    }
+
+
+def _write_csv(path: Path, lines: Iterable[Iterable[object]]) -> None:
+    from csv import writer
+
+    from tuner.log.rows import csv_cell
+
+    try:
+        with path.open("w", newline="") as file:
+            writer(file, lineterminator="\n").writerows(map(csv_cell, line) for line in lines)
+    except OSError as error:
+        raise TilefleetError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def _answer(rows: Sequence[dict[str, Any]], spaces: int, seeds: int) -> str:
+    """Which strategy was the best, in one line."""
+    scores = {row["strategy"]: [r["score"] for r in rows if r["strategy"] == row["strategy"]] for row in rows}
+    means = sorted(((statistics.fmean(each), name) for name, each in scores.items()), reverse=True)
+    (best, name), others = means[0], means[1:]
+    beside = ", ".join(f"{mean:.2f} of {other}" for mean, other in others)
+    return (
+        f"{name} has the highest score, {best:.2f}"
+        + (f", beside {beside}" if others else "")
+        + f": the mean of {spaces} space{'s' * (spaces > 1)}, {seeds} run{'s' * (seeds > 1)} each"
+    )
 
 
 def _trials_to(cost: float, curves: Sequence[Sequence[float]]) -> float | None:
@@ -105,7 +180,7 @@ def _table(results: Sequence[dict[str, Any]], trials: int) -> Any:
         mark for mark in _MARKS if mark <= trials and any(str(mark) in r["share_of_best"] for r in results)
     ]
     columns = [f"{mark}" for mark in marks]
-    found = table("workload", "recorded", "best ms", "strategy", *columns, "to the best", left=2)
+    found = table("space", "recorded", "best ms", "strategy", *columns, "to the best", "score", left=2)
     for each in results:
         bound = "" if each["counted"] else "at least "
         share = f"{each['recorded']} of {each['points']} ({bound}{each['recorded'] / each['points']:.1%})"
@@ -114,6 +189,7 @@ def _table(results: Sequence[dict[str, Any]], trials: int) -> Any:
         cells = [percent(shares[mark]) if mark in shares else "-" for mark in columns]
         number = each["trials_to_best"]
         last = f"over {trials}" if number is None else f"{number:g}"
-        where = f"{each['workload']} ({each['target']})"
-        found.add_row(where, share + old, milliseconds(each["best_s"]), each["strategy"], *cells, last)
+        where = f"{each['workload']} ({each['target']})" if each["target"] else each["workload"]
+        best, score = milliseconds(each["best_s"]), f"{each['score']:.2f}"
+        found.add_row(where, share + old, best, each["strategy"], *cells, last, score)
     return found

@@ -104,14 +104,15 @@ def csv_lines(records: Iterable[Record]) -> Iterator[str]:
     writer = csv.writer(text, lineterminator="\n")
     for number, each in enumerate(_alike(found)):
         if number == 0:
-            writer.writerow(map(_cell, each))
-        writer.writerow(map(_cell, each.values()))
+            writer.writerow(map(csv_cell, each))
+        writer.writerow(map(csv_cell, each.values()))
         yield text.getvalue()
         text.seek(0)
         text.truncate()
 
 
-def _cell(item: Any) -> Any:
+def csv_cell(item: Any) -> Any:
+    """What a cell of a CSV file has: lists as JSON, and a ``'`` before what would be taken for a formula."""
     if isinstance(item, list):
         return json.dumps(item)
     if not isinstance(item, str):

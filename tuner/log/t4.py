@@ -7,7 +7,7 @@ A T4 document has the results of one search space. Its schema allows more fields
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tuner.log.record import Record, write_log
@@ -83,6 +83,12 @@ def is_t4(value: Any) -> bool:
     return isinstance(value, dict) and "schema_version" in value and isinstance(value.get("results"), list)
 
 
+def check_version(value: Mapping[str, Any]) -> None:
+    """Raise ValueError where a T4 document is of another major version."""
+    if str(value["schema_version"]).split(".")[0] != VERSION.split(".")[0]:
+        raise ValueError(f"T4 version {value['schema_version']} is not {VERSION}")
+
+
 def from_t4(value: Any) -> list[Record]:
     """The records of a T4 document of ours; raises ValueError that names what is wrong.
 
@@ -90,13 +96,12 @@ def from_t4(value: Any) -> list[Record]:
     """
     if not is_t4(value):
         raise ValueError("it is no T4 document: it has no schema_version and results")
-    if str(value["schema_version"]).split(".")[0] != VERSION.split(".")[0]:
-        raise ValueError(f"T4 version {value['schema_version']} is not {VERSION}")
+    check_version(value)
     shared = value.get(OURS)
     if not isinstance(shared, dict):
         raise ValueError(
             f"it says no workload and target in a field {OURS!r}: "
-            "results of other kernels than ours are no records"
+            "results of other kernels than ours are no records, but `tilefleet replay` searches them"
         )
     records = []
     for number, result in enumerate(value["results"], 1):
@@ -119,10 +124,17 @@ def _rest(result: dict[str, Any]) -> dict[str, Any]:
     }
     if word != "correct":
         return {**rest, "error": _ERRORS[word]}
-    times = {each["name"]: each for each in result.get("measurements", [])}
-    factor = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}[times["time"].get("unit") or "ms"]
     runs = [time * 1e-3 for time in result["times"].get("runtimes", [])]
-    return {**rest, "cost_s": times["time"]["value"] * factor, "repeats_s": runs}
+    return {**rest, "cost_s": time_s(result), "repeats_s": runs}
+
+
+def time_s(result: Mapping[str, Any]) -> float:
+    """The seconds that a result's measurement ``time`` says; raises ValueError and KeyError."""
+    times = {each["name"]: each for each in result.get("measurements", [])}
+    if "time" not in times:
+        raise ValueError(f"it has no measurement 'time', but {', '.join(map(repr, times)) or 'none'}")
+    factor = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}[times["time"].get("unit") or "ms"]
+    return float(times["time"]["value"] * factor)
 
 
 def dumps(records: Sequence[Record]) -> str:
@@ -134,17 +146,18 @@ def as_log(lines: Iterable[str]) -> Iterator[str]:
     """The lines of a log, made from them where the file is T4; raises ValueError for T4 that is not ours."""
     rest = iter(lines)
     first = next(rest, "")
-    value = _parsed(first)
+    value = parsed(first)
     if isinstance(value, dict) and not is_t4(value):
         yield first
         yield from rest
         return
     text = [first, *rest]
-    value = _parsed("".join(text))
+    value = parsed("".join(text))
     yield from write_log(from_t4(value)) if is_t4(value) else text
 
 
-def _parsed(text: str) -> Any:
+def parsed(text: str) -> Any:
+    """A JSON value, or None where the text is none."""
     try:
         return json.loads(text)
     except ValueError:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable
 
 from kernels.space import Config
-from tuner.layouts import race as layout_race
 from tuner.layouts.ratios import Ratios
 from tuner.log.record import Record
 from tuner.search.problem import Problem
@@ -45,7 +44,7 @@ class Calibration:
         best_s = {seed.layouts: math.inf for seed in problem.seeds}
         for seed, seconds in predicted.items():
             best_s[seed.layouts] = min(best_s[seed.layouts], seconds)
-        bounds = layout_race.bounds(problem.workload, best_s)
+        bounds = problem.bounds(best_s)
         behind = {seed: seconds / bounds[seed.layouts] for seed, seconds in predicted.items()}
         first, *others = problem.seeds
         kept = [seed for seed in others if behind[seed] <= self._limit(seed)]

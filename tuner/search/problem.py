@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kernels import registry
+from kernels.layout import Layouts
 from kernels.numerics import Numerics
 from kernels.space import Config, SearchSpace
 from kernels.target import Target
 from kernels.workload.base import Workload
+from tuner.layouts import race as layout_race
 
 
 @dataclass(frozen=True)
@@ -17,11 +19,12 @@ class Problem:
     """What is searched: a workload on a target, its space, and what is known without measuring.
 
     ``seeds`` are the kernels' recommendations, one a family, the analysis's pick first; ``predict`` gives
-    predicted seconds, of which only the order matters.
+    predicted seconds, of which only the order matters. A space that another tool recorded has no
+    ``workload``, no ``target`` and no seeds, and one prediction for all points.
     """
 
-    workload: Workload
-    target: Target
+    workload: Workload | None
+    target: Target | None
     space: SearchSpace
     seeds: tuple[Config, ...]
     predict: Callable[[Config], float]
@@ -47,13 +50,14 @@ class Problem:
             lambda config: registry.kernel(config.kernel).predict(workload, config, target, threads),
         )
 
+    def bounds(self, best_s: Mapping[Layouts, float]) -> dict[Layouts, float]:
+        """The seconds that a config of each pair of layouts must beat to be of use.
+
+        ``best_s`` are those of the best config of each pair, infinite where none ran.
+        """
+        return dict(best_s) if self.workload is None else layout_race.bounds(self.workload, best_s)
+
     @property
     def size(self) -> int:
         """Points of the space, invalid ones included: an upper bound that costs nothing."""
-        total = 0
-        for space in self.space.spaces:
-            points = 1
-            for values in space.knobs.values():
-                points *= len(values)
-            total += points
-        return total
+        return sum(space.size for space in self.space.spaces)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kernels import registry
@@ -83,8 +83,17 @@ def whole_space(
     return Recorded(problem, costs, len(costs), True, 0)
 
 
+def foreign_space(costs: Mapping[Config, float | None]) -> Recorded:
+    """A space of another tool's kernel: nothing is known of it but what each config took, so a search has no
+    seeds and no predictions. Raises ValueError where no config ran."""
+    if all(cost is None for cost in costs.values()):
+        raise ValueError("none of its configs ran")
+    problem = Problem(None, None, _space(costs), (), lambda _: 1.0)
+    return Recorded(problem, costs, len(costs), True, 0)
+
+
 def _space(costs: Mapping[Config, float | None]) -> SearchSpace:
-    return SearchSpace(tuple(_part(family, costs) for family in _families(costs)))
+    return SearchSpace(tuple(_RecordedSpace.of(family) for family in _families(costs)))
 
 
 def _families(costs: Iterable[Config]) -> list[list[Config]]:
@@ -92,18 +101,43 @@ def _families(costs: Iterable[Config]) -> list[list[Config]]:
     return [list(group) for _, group in itertools.groupby(by_name, lambda config: config.family)]
 
 
-def _part(configs: Sequence[Config], costs: Mapping[Config, float | None]) -> Space:
-    """The space of a family's recorded configs."""
-    kernel, layouts = configs[0].kernel, configs[0].layouts
-    knobs: dict[str, list[Value]] = {}
-    for config in configs:
-        for name, value in config.knobs:
-            knobs[name] = sorted({*knobs.get(name, []), value}, key=lambda v: (isinstance(v, str), v))
+@dataclass(frozen=True)
+class _RecordedSpace(Space):
+    """A family's recorded ``points``. They are few of the combinations of their knobs, so they are listed."""
 
-    def invalid(point: Knobs) -> str | None:
-        return None if Config.of(kernel, layouts, **point) in costs else "it was not recorded"
+    points: tuple[Config, ...] = ()
 
-    return Space(kernel, knobs, invalid, layouts)
+    @classmethod
+    def of(cls, configs: Sequence[Config]) -> _RecordedSpace:
+        """The space of these configs of one family."""
+        kernel, layouts, known = configs[0].kernel, configs[0].layouts, frozenset(configs)
+        knobs: dict[str, set[Value]] = {}
+        for name, value in (knob for config in configs for knob in config.knobs):
+            knobs.setdefault(name, set()).add(value)
+
+        def invalid(point: Knobs) -> str | None:
+            return None if Config.of(kernel, layouts, **point) in known else "it was not recorded"
+
+        listed = {name: sorted(values, key=_in_order) for name, values in knobs.items()}
+        points = sorted(configs, key=lambda config: [_in_order(value) for _, value in config.knobs])
+        return cls(kernel, listed, invalid, layouts, tuple(points))
+
+    @property
+    def size(self) -> int:
+        """The recorded points."""
+        return len(self.points)
+
+    def __iter__(self) -> Iterator[Config]:
+        return iter(self.points)
+
+    def sample(self, rng: random.Random, tries: int = 200) -> Config | None:
+        """A random recorded point."""
+        return rng.choice(self.points)
+
+
+def _in_order(value: Value) -> tuple[bool, Value]:
+    """The key that sorts a knob's values: numbers before words."""
+    return isinstance(value, str), value
 
 
 def best_by_trial(found: Recorded, strategy: str, trials: int, seed: int, asked: int = ASKED) -> list[float]:

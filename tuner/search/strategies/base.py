@@ -11,7 +11,6 @@ from typing import ClassVar
 
 from kernels.layout import Layouts
 from kernels.space import Config, Space
-from tuner.layouts import race as layout_race
 from tuner.search.problem import Problem
 
 TRIES = 40
@@ -70,7 +69,7 @@ class Strategy(ABC):
         for name, family in self.families.items():
             layouts = self._layouts[name]
             best[layouts] = min(best[layouts], family.best)
-        return layout_race.bounds(self.problem.workload, best)
+        return self.problem.bounds(best)
 
     def ask(self, n: int) -> list[Config]:
         """Up to ``n`` new configs; fewer, or none, when there are no more."""

@@ -11,7 +11,6 @@ import numpy as np
 
 from kernels.layout import Layouts
 from kernels.space import Config
-from tuner.layouts import race as layout_race
 from tuner.search import acquire
 from tuner.search.features import Features, Matrix
 from tuner.search.posterior import Posterior
@@ -126,7 +125,7 @@ class ModelStrategy(Strategy):
 
     def _goals(self, levels: dict[Layouts, float]) -> tuple[Matrix, Matrix]:
         """What each point has to beat, log seconds, and what that is worth."""
-        bounds = layout_race.bounds(self.problem.workload, levels)
+        bounds = self.problem.bounds(levels)
         least = min(bounds.values())
         logs = np.array([math.log(bounds[config.layouts]) for config in self._points])
         return logs, np.exp(-DECAY * (logs - math.log(least)))
