@@ -21,7 +21,7 @@ BAD = {
     "NaN": (F(np.nan), U(0), {}, "not all finite"),
     "infinite": (F(np.inf), U(0), {}, "not all finite"),
     "one of several": (F([0.1, 0.1, np.inf, 0.1]), np.zeros(4, U), {}, "not all finite"),
-    "empty": (np.zeros(0, F), np.zeros(0, U), {}, "not all finite"),
+    "empty": (np.zeros(0, F), np.zeros(0, U), {}, "without elements"),
     "lengths differ": (np.ones(4, F), np.zeros(3, U), {}, "3 zero points for 4 scales"),
     "not the axis' length": (np.ones(3, F), np.zeros(3, U), {}, "along axis 1 of [1, 4, 6, 6]"),
     "no such axis": (np.ones(4, F), np.zeros(4, U), {"axis": 7}, "an axis from -4 to 3, as its data have 4"),

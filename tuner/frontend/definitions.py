@@ -69,7 +69,7 @@ def _expanded(
     except RuntimeError:
         # A type that nothing tells: who reads on names the node.
         return before
-    return _named(list(written.graph.node), nodes)
+    return _for_no_heads(_named(list(written.graph.node), nodes), nodes)
 
 
 def _named(written: list[NodeProto], nodes: list[NodeProto]) -> list[NodeProto]:
@@ -82,6 +82,27 @@ def _named(written: list[NodeProto], nodes: list[NodeProto]) -> list[NodeProto]:
         node.name = node.name or name
         open_outputs -= set(node.output)
     return written
+
+
+def _for_no_heads(written: list[NodeProto], nodes: list[NodeProto]) -> list[NodeProto]:
+    """``written`` for an Attention without heads: its definition divides by their number, and says it in the
+    shapes of reshapes, where 0 means another size."""
+    outputs = {name for node in nodes for name in node.output}
+    made: list[NodeProto] = []
+    for node in written:
+        if not outputs.intersection(node.output) and len(node.input) > 1:
+            by = node.input[1]
+            if node.op_type in ("Div", "Mod") and by.startswith("KVNumHeads"):
+                one, least = f"{node.output[0]}/one", f"{node.output[0]}/by"
+                value = numpy_helper.from_array(np.ones(1, np.int64))
+                made.append(helper.make_node("Constant", [], [one], name=node.name, value=value))
+                made.append(helper.make_node("Max", [by, one], [least], name=node.name))
+                node.input[1] = least
+            elif node.op_type == "Reshape" and by.startswith(("KAttentionShape", "VAttentionShape")):
+                node.ClearField("attribute")
+                node.attribute.append(helper.make_attribute("allowzero", 1))
+        made.append(node)
+    return made
 
 
 def _guarded(node: NodeProto) -> list[NodeProto]:

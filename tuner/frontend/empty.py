@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 
 from tuner.frontend.names import fresh, names_of, reads, rename
+from tuner.frontend.onnx_check import ModelError, node_name
 
 WINDOWED = {"Conv", "ConvInteger", "ConvTranspose", "DeformConv", "MaxUnpool", "QLinearConv"}
 """Those with a window that may not be larger than what it moves over: a pool has no result then."""
@@ -84,17 +85,31 @@ def nothing(
 
 
 def _resized(node: NodeProto, info: Info | None, constants: Mapping[str, npt.NDArray[Any]]) -> list[Any]:
-    """A Resize by ``axes`` to ``sizes`` of what has no elements, whose shape onnx does not infer."""
+    """A Resize to ``sizes`` of what has no elements, whose shape onnx does not always infer.
+
+    An axis without elements has no scale of its own, so the others decide the scale of all axes. ModelError
+    where elements would come of none, or none of some: each library makes something else of that.
+    """
     said = {each.name: helper.get_attribute_value(each) for each in node.attribute}
     sizes = constants.get(node.input[3]) if len(node.input) > 3 else None
-    if (
-        info is None
-        or sizes is None
-        or "axes" not in said
-        or said.get("keep_aspect_ratio_policy", b"stretch") != b"stretch"
-    ):
+    if info is None or sizes is None or not sizes.size or 0 not in info.shape:
         return []
     shape = list(info.shape)
-    for axis, size in zip(said["axes"], sizes.reshape(-1).tolist(), strict=False):
-        shape[axis] = size
-    return [np.zeros(shape, helper.tensor_dtype_to_np_dtype(info.elem_type))] if 0 in shape else []
+    wanted = dict(zip(said.get("axes", range(len(shape))), sizes.reshape(-1).tolist(), strict=False))
+    policy = said.get("keep_aspect_ratio_policy", b"stretch")
+    scales = [np.float32(size) / np.float32(shape[axis]) for axis, size in wanted.items() if shape[axis]]
+    if 0 in scales or (policy == b"not_smaller" and len(scales) < len(wanted)):
+        _refuse(node, f"has no scale for an axis without elements: {shape} to sizes {sizes.tolist()}")
+    for axis, size in wanted.items():
+        if policy == b"stretch":
+            if size and not shape[axis]:
+                _refuse(node, f"makes {size} elements along axis {axis} of data without elements there")
+            shape[axis] = size
+        elif scales:
+            scale = min(scales) if policy == b"not_larger" else max(scales)
+            shape[axis] = int(np.floor(scale * np.float32(shape[axis]) + np.float32(0.5)))
+    return [np.zeros(shape, helper.tensor_dtype_to_np_dtype(info.elem_type))]
+
+
+def _refuse(node: NodeProto, reason: str) -> NoReturn:
+    raise ModelError(f"node {node_name(node)!r} (Resize) {reason}")

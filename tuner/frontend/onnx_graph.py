@@ -366,10 +366,10 @@ def attributes_of(node: NodeProto) -> dict[str, Any]:
 
 
 def is_quantized_constant(node: NodeProto, constants: dict[str, Array]) -> bool:
-    """Whether ``node`` makes floats of a quantized constant."""
+    """Whether ``node`` makes floats of a quantized constant that has elements."""
     if node.op_type != "DequantizeLinear" or not all(name in constants for name in node.input if name):
         return False
-    return constants[node.input[0]].dtype in QUANTA
+    return constants[node.input[0]].size > 0 and constants[node.input[0]].dtype in QUANTA
 
 
 def _constant_results(

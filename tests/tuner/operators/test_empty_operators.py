@@ -21,7 +21,7 @@ import resizes
 import tvm
 import windows
 from empty import defined, variants
-from one_operator import TARGET
+from one_operator import TARGET, Constant, case, const
 from onnx.shape_inference import infer_shapes
 from tvm import relax
 
@@ -56,6 +56,71 @@ def is_other(row):
     return row.op in ("ArgMax", "ArgMin", "ReduceMean") and 0 in first.shape
 
 
+def of_nothing(*shape, dtype=np.float32):
+    return np.zeros(shape, dtype)
+
+
+ALWAYS = [
+    *(
+        case("Attention", of_nothing(2, 0, 4, 8), *[of_nothing(2, heads, 4, 8)] * 2, opset=23)
+        for heads in (0, 6)
+    ),
+    *(
+        case(
+            "DequantizeLinear",
+            each(of_nothing(0, 7, dtype=np.int8)),
+            *map(Constant, operands),
+            opset=21,
+            **attributes,
+        )
+        for each in (Constant, np.array)
+        for operands, attributes in (
+            ([of_nothing(0, 3), of_nothing(0, 3, dtype=np.int8)], {"block_size": 3}),
+            ([of_nothing(0)], {"axis": 0}),
+        )
+    ),
+    *(
+        case("Resize", of_nothing(0, 2, 5, 6), None, None, sizes, keep_aspect_ratio_policy=policy, **axes)
+        for policy in ("stretch", "not_larger", "not_smaller")
+        for sizes, axes in ((const(7, 8), {"axes": [2, 3]}), (const(2, 8, 7), {"axes": [1, 3, 2]}))
+    ),
+    case("Resize", of_nothing(0, 2, 5, 6), None, None, const(0, 2, 7, 8)),
+    case(
+        "Resize", of_nothing(1, 2, 0, 6), None, None, const(1, 2, 7, 8), keep_aspect_ratio_policy="not_larger"
+    ),
+]
+"""Rows of kinds that the tables do not have, which every run takes."""
+MISTAKES = [
+    (
+        case(
+            "DequantizeLinear", np.ones((4, 7), np.int8), Constant(of_nothing(4, 0)), opset=21, block_size=3
+        ),
+        r"\(DequantizeLinear\) has scales .* too few for 7 elements",
+    ),
+    (
+        case("DequantizeLinear", np.ones((2, 7), np.int8), Constant(of_nothing(0)), opset=21, axis=0),
+        r"\(DequantizeLinear\) has scales without elements",
+    ),
+    (
+        case("Resize", of_nothing(1, 2, 0, 6), None, None, const(7, 8), axes=[2, 3]),
+        r"\(Resize\) makes 7 elements along axis 2 of data without elements",
+    ),
+    (
+        case(
+            *("Resize", of_nothing(1, 2, 0, 6), None, None, const(7, 8)),
+            axes=[2, 3],
+            keep_aspect_ratio_policy="not_smaller",
+        ),
+        r"\(Resize\) has no scale for an axis without elements",
+    ),
+    (
+        case("Attention", np.ones((2, 6, 4, 8), np.float32), *[of_nothing(2, 0, 4, 8)] * 2, opset=23),
+        "'node' .*cannot reshape",
+    ),
+]
+"""Rows that no library computes, and what is said of each."""
+
+
 def chosen(every):
     """One of ``every`` variants, the same in every run."""
     rows = [row for table in TABLES for row in table.CASES if not row.refused]
@@ -66,7 +131,7 @@ def chosen(every):
 def pytest_generate_tests(metafunc):
     if "row" in metafunc.fixturenames:
         every = 1 if metafunc.config.getoption("--all-operators") else EVERY
-        metafunc.parametrize("row", chosen(every), ids=str)
+        metafunc.parametrize("row", [*chosen(every), *ALWAYS], ids=str)
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +170,14 @@ def test_an_axis_of_no_extent(tmp_path, row, definitions):
         raise
     found = run(relax.VirtualMachine(executable, tvm.cpu())["main"], row.arrays)
     assert any(all(map(same, found, map(np.asarray, each))) for each in expected)
+
+
+def test_what_no_library_computes_is_refused_by_name(tmp_path):
+    path = tmp_path / "model.onnx"
+    for row, said in MISTAKES:
+        path.write_bytes(row.model().SerializeToString())
+        with pytest.raises(ModelError, match=said):
+            build_model(path, {}, TARGET)
 
 
 def test_a_library_that_ends_or_hangs_is_left_behind(monkeypatch):

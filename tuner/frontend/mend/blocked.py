@@ -41,7 +41,12 @@ def dequantized(writer: Writer) -> bool:
 def _each(writer: Writer, place: int) -> str:
     """An operand of a number for each block as float32, one for each of the data."""
     axis, block = writer.attributes.get("axis", 1), writer.attributes["block_size"]
-    extent = writer.info(0).shape[axis]
+    extent, shape = writer.info(0).shape[axis], writer.info(place).shape
+    if extent > block * shape[axis]:
+        writer.refuse(
+            f"has scales or zero points of {list(shape)}, too few for {extent} elements along axis {axis} "
+            f"in blocks of {block}"
+        )
     blocks = writer.constant(np.arange(extent) // block)
     return writer.add("Gather", _floats(writer, writer.node.input[place]), blocks, axis=axis)
 

@@ -128,7 +128,9 @@ def _parameters(graph: OnnxGraph, node: NodeProto) -> _Parameters | None:
     scale = graph.constants[names[0]]
     zero = graph.constants[names[1]] if len(names) > 1 else np.zeros(scale.shape, np.int8)
     values = scale.astype(np.float64)
-    if not scale.size or not np.all(np.isfinite(values)):
+    if not scale.size:
+        _refuse(node, "has scales without elements")
+    if not np.all(np.isfinite(values)):
         _refuse(node, "has scales that are not all finite")
     if zero.size != scale.size:
         _refuse(node, f"has {zero.size} zero points for {scale.size} scales")
