@@ -155,7 +155,8 @@ def test_check_names_the_configs_that_a_build_uses(tmp_path):
     used = [option.record for option in plan.options]
     assert {str(each.config.layouts) for each in used} == {"nhwc"}
     (before,) = check(path, made, TARGET)
-    (match,) = as_chosen([before], used)
+    layers = zip(partition.products, plan.options, strict=True)
+    (match,) = as_chosen([before], [(layer.workload, option.record) for layer, option in layers])
     assert str(before.record.config.layouts) == "nchw"
     assert match.record in used
     assert match.to_json()["expected_s"] == 1e-4
@@ -164,3 +165,27 @@ def test_check_names_the_configs_that_a_build_uses(tmp_path):
     words = ["check", str(path), "--log", str(log), "--target", TARGET.name, "--json"]
     (said,) = [each for each in json.loads(CliRunner().invoke(app, words).stdout) if each.get("key")]
     assert said["config"] == match.record.config.to_json()
+
+
+def test_check_says_where_a_build_prefers_the_analysis(path, tmp_path):
+    """A slow trial of another config a layer: the log forbids nothing, and check says what is built."""
+    made = []
+    for operator in extract(path).operators:
+        kernel = registry.kernel("fconv")
+        own = kernel.recommend(operator.workload, TARGET)
+        other = next(config for config in kernel.space(operator.workload, TARGET) if config != own)
+        made.append(Record(operator.workload, TARGET, other, kernel.version, cost_s=1.0))
+    log = tmp_path / "log.jsonl"
+    log.write_text("".join(write_log(made)))
+    words = ["check", str(path), "--log", str(log), "--target", TARGET.name]
+    done = CliRunner().invoke(app, [*words, "--json"])
+    assert done.exit_code == 0, done.output  # nothing is missing
+    listed = {each["key"]: each for each in json.loads(done.stdout) if each.get("key")}
+    partition = load_partition(path)
+    plan = plan_of(partition, {}, TARGET, records=made)
+    assert "analysis" in {option.source for option in plan.options}
+    for layer, option in zip(partition.products, plan.options, strict=True):
+        said = listed[layer.workload.key]
+        assert said["status"] == ("analysis" if option.record is None else "found")
+        assert (said["config"], said["expected_s"]) == (option.config.to_json(), option.seconds)
+    assert "analysis" in CliRunner().invoke(app, words, env={"COLUMNS": "200"}).stdout

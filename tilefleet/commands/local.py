@@ -28,7 +28,9 @@ from tilefleet.places import check_file, check_folder
 from tilefleet.render import config, mark, milliseconds, percent, table
 
 if TYPE_CHECKING:
+    from kernels.space import Config
     from kernels.target import Target
+    from kernels.workload.base import Workload
     from tuner.backend.given import GivenInputs
     from tuner.backend.manifest import Manifest
     from tuner.backend.shares import Part
@@ -56,7 +58,8 @@ def check(
 ) -> None:
     """List the layers of a model: which config a log has for each, and each one's share of the time.
 
-    Exit code 1 when one is missing. Shares are predicted where nothing was measured.
+    A layer is found, missing, or has the analysis's config, where a build expects that to be quicker than
+    all of the log. Exit code 1 when one is missing. Shares are predicted where nothing was measured.
     """
     chosen, shapes = resolve_target(target, targets), read_sets(shape)
     with _whole(model, value, data, shapes) as whole:
@@ -381,13 +384,17 @@ def _matches(
     records, relayouts = read_log_file(log)
     try:
         matches = picks.check(model, records, target, shapes, threads, numerics)
-        parts, chosen = [], []
+        parts: list[tuple[Part, ...]] = []
+        chosen: list[tuple[Workload, Record | tuple[Config, float]]] = []
         for each in sets_of(shapes):
             partition = load_partition(model, each)
             plan = plan_of(partition, {}, target, threads, records, numerics, relayouts=relayouts)
             parts.append(parts_of(partition, plan, target, threads))
-            chosen += [option.record for option in plan.options if option and option.record]
-        return picks.with_chains(picks.as_chosen(matches, chosen), chosen), together(parts)
+            for layer, option in zip(partition.products, plan.options, strict=True):
+                if option:
+                    chosen.append((layer.workload, option.record or (option.config, option.seconds)))
+        used = [each for _, each in chosen if not isinstance(each, tuple)]
+        return picks.with_chains(picks.as_chosen(matches, chosen), used), together(parts)
     except picks.OtherTargetError as error:
         raise TilefleetError(f"{log}: {error}; choose with --target") from None
 
@@ -411,13 +418,14 @@ def _match_table(matches: list[Match], shares: dict[str, float], others: list[Pa
     result = table("workload", "config", "status", "times", "ms", "share", left=3)
     for match in matches:
         record = match.record
-        status = "missing" if record is None else "found"
-        chosen = match.reason or "-" if record is None else config(record.config.to_json())
-        cost = (
-            "-" if record is None else milliseconds(record.ranking_s) + mark(record.clock, record.disturbed)
-        )
+        chosen = match.reason or "-" if match.config is None else config(match.config.to_json())
+        cost = "-" if match.expected_s is None else milliseconds(match.expected_s)
+        if match.instead is not None:
+            cost += " (predicted)"
+        elif record is not None:
+            cost += mark(record.clock, record.disturbed)
         share = percent(shares.get(match.workload.key))
-        result.add_row(str(match.workload), chosen, status, f"{match.count}", cost, share)
+        result.add_row(str(match.workload), chosen, match.status, f"{match.count}", cost, share)
     for part in others:
         each_ms = milliseconds(part.seconds / part.count) + " (predicted)"
         share = percent(part.seconds / total_s if total_s else None)

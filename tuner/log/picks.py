@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from kernels import registry
 from kernels.layout import PLAIN, Layouts
 from kernels.numerics import Numerics
+from kernels.space import Config
 from kernels.target import Target
 from kernels.workload.base import AnyChain, Conv2d, Epilogue, Gemm, NarrowGemm, Workload
 from tuner.intake.extract import extract
@@ -29,24 +30,48 @@ class Match:
     """One distinct workload of a model and the record a build would use.
 
     None when the log has none; ``reason`` then says why none of those it has of the workload will do.
+    ``instead`` is the analysis's config with its predicted seconds, where a build prefers that to the record.
     """
 
     workload: Workload
     count: int
     record: Record | None
     reason: str = ""
+    instead: tuple[Config, float] | None = None
+
+    @property
+    def status(self) -> str:
+        """``found`` or ``missing``, or ``analysis`` where a build prefers its config to the record's."""
+        if self.record is None:
+            return "missing"
+        return "found" if self.instead is None else "analysis"
+
+    @property
+    def config(self) -> Config | None:
+        """What a build would use; None when the log has nothing."""
+        if self.instead is not None:
+            return self.instead[0]
+        return None if self.record is None else self.record.config
+
+    @property
+    def expected_s(self) -> float | None:
+        """The seconds of that."""
+        if self.instead is not None:
+            return self.instead[1]
+        return None if self.record is None else self.record.ranking_s
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON values; ``status`` is ``found`` or ``missing``."""
+        """As plain JSON values."""
+        record = None if self.instead else self.record
         return {
             "key": self.workload.key,
             "name": str(self.workload),
             "count": self.count,
-            "status": "missing" if self.record is None else "found",
-            "config": None if self.record is None else self.record.config.to_json(),
-            "numerics": None if self.record is None else self.record.numerics.value,
-            "max_error": None if self.record is None else self.record.max_error,
-            "expected_s": None if self.record is None else self.record.ranking_s,
+            "status": self.status,
+            "config": None if self.config is None else self.config.to_json(),
+            "numerics": None if record is None else record.numerics.value,
+            "max_error": None if record is None else record.max_error,
+            "expected_s": self.expected_s,
             "reason": self.reason,
         }
 
@@ -95,17 +120,25 @@ def check(
     ]
 
 
-def as_chosen(matches: Iterable[Match], chosen: Sequence[Record]) -> list[Match]:
-    """``matches`` with the records that were ``chosen`` for a build's layers, in its layouts; of a workload
-    whose layers got several, the one that most of them got."""
-    by_key: dict[str, list[Record]] = {}
-    for record in chosen:
-        by_key.setdefault(record.workload.key, []).append(record)
+def as_chosen(
+    matches: Iterable[Match], chosen: Iterable[tuple[Workload, Record | tuple[Config, float]]]
+) -> list[Match]:
+    """``matches`` with what was ``chosen`` for a build's layers, in its layouts: a record, or a config with
+    its predicted seconds. Of a workload whose layers got several, the one that most of them got."""
+    by_key: dict[str, list[Record | tuple[Config, float]]] = {}
+    for workload, choice in chosen:
+        by_key.setdefault(workload.key, []).append(choice)
     most = {key: max(found, key=found.count) for key, found in by_key.items()}
-    return [
-        replace(match, record=found_for(most, match.workload) or match.record) if match.record else match
-        for match in matches
-    ]
+
+    def changed(match: Match) -> Match:
+        choice = found_for(most, match.workload)
+        if match.record is None or choice is None:
+            return match
+        if isinstance(choice, Record):
+            return replace(match, record=choice)
+        return replace(match, instead=choice)
+
+    return [changed(match) for match in matches]
 
 
 def with_chains(matches: Iterable[Match], chosen: Sequence[Record]) -> list[Match]:
