@@ -99,8 +99,8 @@ class JobRequest(BaseModel):
     threads: int = Field(default=1, strict=True, ge=1, le=4096, description="Threads that kernels run on.")
     strategy: str = Field(
         default="model",
-        description="How configs are chosen: `analysis`, `random`, `evolution`, `model`, or one that "
-        "an installed package adds.",
+        description="How configs are chosen: `analysis`, `exhaustive`, `random`, `annealing`, `evolution`, "
+        "`model`, `bandit`, or one that an installed package adds.",
     )
     budget: Budget | None = Field(
         default=None, description=f"Without, {TASK_TRIALS} trials for each distinct workload."

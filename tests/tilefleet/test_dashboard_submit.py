@@ -131,7 +131,8 @@ def test_the_strategy_of_a_plug_in_can_be_chosen(page: Page, client: Client, tin
     expect(strategy).to_have_value("model")
     expect(page.get_by_text("Learns from the trials what every config will cost")).to_be_visible()
     strategy.click()
-    expect(page.get_by_role("option")).to_have_text(["analysis", "random", "evolution", "model", "predicted"])
+    names = ["analysis", "exhaustive", "random", "annealing", "evolution", "model", "bandit", "predicted"]
+    expect(page.get_by_role("option")).to_have_text(names)
     page.get_by_role("option", name="predicted").click()
     expect(page.get_by_text("Tries the fastest predicted first.")).to_be_visible()
     page.get_by_role("button", name="Start tuning").click()

@@ -73,7 +73,7 @@ def test_same_seed_same_questions(name):
     assert run(name, synthetic(), 48, seed=3) == run(name, synthetic(), 48, seed=3)
 
 
-@pytest.mark.parametrize("name", [name for name in STRATEGIES if name != "analysis"])
+@pytest.mark.parametrize("name", [name for name in STRATEGIES if name not in ("analysis", "exhaustive")])
 def test_other_seed_other_questions(name):
     assert run(name, synthetic(), 48, seed=3) != run(name, synthetic(), 48, seed=4)
 
@@ -103,6 +103,24 @@ def test_exhausts_the_whole_space(name):
     assert set(asked) == everything
 
 
+def test_exhaustive_asks_by_the_prediction():
+    problem = synthetic()
+    asked = run("exhaustive", problem, trials=60)[len(problem.seeds) :]
+    predicted = [problem.predict(config) for config in asked]
+    assert predicted == sorted(predicted)
+
+
+def test_a_bandit_gives_turns_to_who_finds_better_ones():
+    bandit = make("bandit", synthetic(), random.Random(0))
+    bandit.tell([(config, 1.0) for config in bandit.ask(2)])
+    for at in range(12):
+        for config in bandit.ask(8):
+            hit = bandit._asked_by[config] == "annealing"
+            bandit.tell([(config, 0.5 / (1 + at) if hit else 1.0)])
+    turns = bandit._turns(8)
+    assert turns["annealing"] == max(turns.values()) >= 4
+
+
 def test_analysis_asks_one_config():
     assert run("analysis", synthetic(), trials=10) == [synthetic().seeds[0]]
 
@@ -128,7 +146,7 @@ def best_after(name: str, trials: int) -> float:
     return statistics.median(bests)
 
 
-@pytest.mark.parametrize("name", ["evolution", "model"])
+@pytest.mark.parametrize("name", ["annealing", "bandit", "evolution", "model"])
 def test_beats_random_search(name):
     assert best_after(name, 48) < best_after("random", 48)
 

@@ -39,7 +39,10 @@ def submit(
     trials: Annotated[int | None, typer.Option(help="Stop after so many trials.")] = None,
     seconds: Annotated[float | None, typer.Option(help="Stop after so many seconds.")] = None,
     strategy: Annotated[
-        str, typer.Option(help="analysis, random, evolution, model, or one of an installed package.")
+        str,
+        typer.Option(
+            help="analysis, exhaustive, random, annealing, evolution, model, bandit, or a package's."
+        ),
     ] = "model",
     threads: Threads = 1,
     shape: ShapeOption = None,

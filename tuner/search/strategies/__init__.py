@@ -8,8 +8,11 @@ from functools import cache
 from kernels.plugins import named, plugged
 from tuner.search.problem import Problem
 from tuner.search.strategies.analysis import AnalysisStrategy
+from tuner.search.strategies.annealing import AnnealingStrategy
+from tuner.search.strategies.bandit import BanditStrategy
 from tuner.search.strategies.base import Strategy
 from tuner.search.strategies.evolution import EvolutionStrategy
+from tuner.search.strategies.exhaustive import ExhaustiveStrategy
 from tuner.search.strategies.model import ModelStrategy
 from tuner.search.strategies.random import RandomStrategy
 
@@ -22,7 +25,15 @@ def register(strategy: type[Strategy]) -> None:
     STRATEGIES[strategy.name] = strategy
 
 
-for _strategy in (AnalysisStrategy, RandomStrategy, EvolutionStrategy, ModelStrategy):
+for _strategy in (
+    AnalysisStrategy,
+    ExhaustiveStrategy,
+    RandomStrategy,
+    AnnealingStrategy,
+    EvolutionStrategy,
+    ModelStrategy,
+    BanditStrategy,
+):
     register(_strategy)
 
 

@@ -92,6 +92,10 @@ class Strategy(ABC):
     def suggest(self, n: int) -> list[Config]:
         """Up to ``n`` different new configs after the seeds; fewer when there are no more."""
 
+    def count_as_asked(self, configs: Iterable[Config]) -> None:
+        """Ask none of these, as somebody else does."""
+        self._seen.update(configs)
+
     def is_new(self, config: Config) -> bool:
         """Whether ``config`` was neither asked nor told."""
         return config not in self._seen
