@@ -50,7 +50,7 @@ def is_other(row):
         return not first.shape[-1] or (given and not first.shape[attributes.get("layout", 0)])
     if row.op == "Concat":
         arrays = [getattr(each, "value", each) for each in row.inputs]
-        return len({tuple(np.delete(each.shape, attributes["axis"])) for each in arrays}) > 1
+        return len({tuple(np.delete(each.shape, attributes.get("axis", 1))) for each in arrays}) > 1
     if row.op == "Attention":
         return not row.inputs[2].shape[-1]
     return row.op in ("ArgMax", "ArgMin", "ReduceMean") and 0 in first.shape
