@@ -29,6 +29,8 @@ from tuner.states import JobState
 from worker.children.nursery import Nursery
 
 _ENOUGH = "x86-avx2"  # a target of the catalogue that has records
+RECOMMENDED = 4
+"""How many of a task's trials have recommended configs."""
 
 
 def questions(workload: str, target: str, job: int) -> dict[str, str]:
@@ -100,7 +102,8 @@ def add_job(db: Database, target: str, trials: int) -> int:
         rows = []
         for id_, key in found:
             place = {"job_id": job.id, "task_id": tasks[key].id, "record_id": id_}
-            rows.append({**place, "number": numbers[key], "reused": False})
+            recommended = numbers[key] < RECOMMENDED
+            rows.append(place | {"number": numbers[key], "reused": False, "recommended": recommended})
             if numbers[key] == 0:
                 tasks[key].recommended_id = id_
             numbers[key] += 1

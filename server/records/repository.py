@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from itertools import chain
 from typing import Any, Literal, TypeVar
@@ -216,10 +216,17 @@ def log(
         with db.read() as session:
             ids = _top_ids(session, 1 if select_ == "best" else k, among)
             if select_ == "best":
-                ids += _recommended(session, ids, among, TrialRow.job_id == job)
-            found = _of_ids(session, ids)
+                tried = _recommended(session, _allowed(numerics), TrialRow.job_id == job)
+                ids += chain.from_iterable(tried[key] for key in sorted(tried))
+            found = _of_ids(session, dict.fromkeys(ids))
         yield from (record for _, record in found)
         return
+    tried = {}
+    if select_ == "best":
+        # The empty text keeps SQLite from going through all records of the target.
+        of_target = (RecordRow.target_key + "").in_(target_keys or [])
+        with db.read() as session:
+            tried = _recommended(session, _allowed(numerics), of_target)
     last: str | None = ""
     while last is not None:
         with db.read() as session:
@@ -227,10 +234,10 @@ def log(
             if select_ == "best":
                 firsts = groups.best_ids(session, keys, target_keys or [], _usable(numerics))
                 ids = [each for _, each in firsts]
-                ids += _recommended(session, ids, among, RecordRow.workload_key.in_(keys))
+                ids += chain.from_iterable(tried.get(key, ()) for key in keys)
             else:
                 ids = _top_ids(session, k, among, RecordRow.workload_key.in_(keys))
-            found = _of_ids(session, ids)
+            found = _of_ids(session, dict.fromkeys(ids))
         yield from (record for _, record in found)
         last = keys[-1] if len(keys) == _WORKLOADS else None
 
@@ -330,18 +337,21 @@ def _top_ids(session: Session, k: int, *among: ColumnElement[bool]) -> list[int]
     return list(session.execute(select(ranked.c.id).where(ranked.c.place <= k).order_by(*order)).scalars())
 
 
-def _recommended(session: Session, beside: Sequence[int], *among: ColumnElement[bool]) -> list[int]:
-    """The ids of trials with recommended configs that say something of these, ``beside`` others."""
+def _recommended(session: Session, *among: ColumnElement[bool]) -> dict[str, list[int]]:
+    """By workload the records of trials with recommended configs, unless their failure says nothing."""
     query = (
-        select(RecordRow.id)
+        select(RecordRow.workload_key, RecordRow.id)
         .join(TrialRow, TrialRow.record_id == RecordRow.id)
         .where(*among, RECOMMENDED, or_(RecordRow.error.is_(None), not_(_TRANSIENT_ERROR)), not_outdated())
-        .order_by(RecordRow.workload_key, RecordRow.layouts, *RANK)
+        .order_by(RecordRow.layouts, *RANK)
     )
-    return [each for each in dict.fromkeys(session.execute(query).scalars()) if each not in set(beside)]
+    found: dict[str, dict[int, None]] = {}
+    for key, id_ in session.execute(query):
+        found.setdefault(key, {})[id_] = None
+    return {key: list(ids) for key, ids in found.items()}
 
 
-def _of_ids(session: Session, ids: Sequence[int]) -> list[Found]:
+def _of_ids(session: Session, ids: Collection[int]) -> list[Found]:
     """The records with these ids, in their order."""
     by_id = dict(_found(session, with_documents().where(RecordRow.id.in_(ids))))
     return [(each, by_id[each]) for each in ids if each in by_id]
