@@ -90,6 +90,14 @@ ALWAYS = [
     ),
 ]
 """Rows of kinds that the tables do not have, which every run takes."""
+
+
+def suppressed(threshold):
+    """What NonMaxSuppression gets, with this score threshold."""
+    boxes, scores = np.zeros((1, 3, 4), np.float32), np.zeros((1, 1, 3), np.float32)
+    return boxes, scores, const(2), Constant(np.array([0.5], np.float32)), Constant(threshold)
+
+
 MISTAKES = [
     (
         case(
@@ -112,6 +120,13 @@ MISTAKES = [
             keep_aspect_ratio_policy="not_smaller",
         ),
         r"\(Resize\) has no scale for an axis without elements",
+    ),
+    *(
+        (
+            case("NonMaxSuppression", *suppressed(each)),
+            rf"\(NonMaxSuppression\) has the limit '.*' {words}, and needs one number",
+        )
+        for each, words in ((of_nothing(0), "without elements"), (np.ones(2, np.float32), "2 elements"))
     ),
     (
         case("Attention", np.ones((2, 6, 4, 8), np.float32), *[of_nothing(2, 0, 4, 8)] * 2, opset=23),

@@ -287,6 +287,10 @@ def _suppression(state: State, node: NodeProto) -> Axes:
     batch, classes, count = state.info(scores).shape
     if tuple(state.info(boxes).shape) != (batch, count, 4):
         state.refuse(f"has boxes of {list(state.info(boxes).shape)} for {count} scores of {batch} images")
+    for name in filter(None, node.input[2:]):
+        if (elements := prod(state.info(name).shape)) != 1:
+            many = f"{elements} elements" if elements else "without elements"
+            state.refuse(f"has the limit {name!r} {many}, and needs one number")
     most = state.value(2, None)
     given = len(node.input) > 2 and bool(node.input[2])
     limit = count if most is None and given else min(count, max(0, int(most.item()) if given else 0))
