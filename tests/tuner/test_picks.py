@@ -188,4 +188,5 @@ def test_check_says_where_a_build_prefers_the_analysis(path, tmp_path):
         said = listed[layer.workload.key]
         assert said["status"] == ("analysis" if option.record is None else "found")
         assert (said["config"], said["expected_s"]) == (option.config.to_json(), option.seconds)
+        assert said["numerics"] == registry.numerics_of(layer.workload, option.config).value
     assert "analysis" in CliRunner().invoke(app, words, env={"COLUMNS": "200"}).stdout

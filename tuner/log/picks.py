@@ -62,14 +62,14 @@ class Match:
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
-        record = None if self.instead else self.record
+        config, record = self.config, None if self.instead else self.record
         return {
             "key": self.workload.key,
             "name": str(self.workload),
             "count": self.count,
             "status": self.status,
-            "config": None if self.config is None else self.config.to_json(),
-            "numerics": None if record is None else record.numerics.value,
+            "config": None if config is None else config.to_json(),
+            "numerics": None if config is None else registry.numerics_of(self.workload, config).value,
             "max_error": None if record is None else record.max_error,
             "expected_s": self.expected_s,
             "reason": self.reason,
