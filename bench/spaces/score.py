@@ -42,9 +42,9 @@ def row(found: Recorded, strategy: str, seeds: int) -> Row:
     from tuner.search.score import budget, scored
 
     costs = found.costs.values()
-    trials = min(len(costs), max(*MARKS, budget(costs)))
+    trials = max(*MARKS, budget(costs))
     runs = [best_by_trial(found, strategy, trials, seed) for seed in range(seeds)]
-    result = scored(costs, runs, max(MARKS))
+    result = scored(costs, runs, trials)
     return Row(result.score, tuple(float(result.regret[mark - 1]) for mark in MARKS))
 
 

@@ -30,7 +30,7 @@ def result(width: int, rows: int, time_ms: float) -> dict[str, Any]:
 
 
 def document() -> dict[str, Any]:
-    """A space of 15 configs of which one failed: the best has a width of 32 and 4 rows."""
+    """A space of 15 configs. One failed; the best has a width of 32 and 4 rows."""
     points = itertools.product(WIDTHS, ROWS)
     times = [result(width, rows, 1 + abs(width - 32) / 16 + abs(rows - 4)) for width, rows in points]
     return {"schema_version": "1.0.0", "results": times}

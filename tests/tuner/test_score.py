@@ -44,6 +44,12 @@ def test_regret_is_the_mean_over_runs_and_a_run_keeps_its_best() -> None:
         scored([None, None], [[1.0]], 2)
 
 
+def test_a_run_that_ended_early_is_scored_over_all_trials_that_were_asked_for() -> None:
+    asked = 5
+    assert scored(COSTS, [[3.0]], asked).score == scored(COSTS, [[3.0] * asked], asked).score
+    assert scored(COSTS, [[3.0]], asked).score < scored(COSTS, [[3.0]], 1).score
+
+
 def test_a_space_in_which_all_cost_the_same_is_solved() -> None:
     assert budget([2.0, 2.0]) == 1
     assert scored([2.0, 2.0], [[2.0]], 2).score == 1

@@ -63,7 +63,7 @@ def replay(
         for found in spaces:
             for name in names:
                 runs = _runs(found.recorded, name, trials, seeds)
-                rows.append(found.about | _row(found.recorded, name, runs))
+                rows.append(found.about | _row(found.recorded, name, runs, trials))
                 curves += [
                     [found.about["workload"], found.about["target"], name, seed, trial, best]
                     for seed, run in enumerate(runs)
@@ -122,7 +122,7 @@ def _runs(found: Recorded, strategy: str, trials: int, seeds: int) -> list[list[
         raise TilefleetError(str(error)) from None
 
 
-def _row(found: Recorded, strategy: str, runs: Sequence[Sequence[float]]) -> dict[str, Any]:
+def _row(found: Recorded, strategy: str, runs: Sequence[Sequence[float]], trials: int) -> dict[str, Any]:
     from tuner.search.score import scored
 
     return {
@@ -132,7 +132,7 @@ def _row(found: Recorded, strategy: str, runs: Sequence[Sequence[float]]) -> dic
         "old": found.old,
         "best_s": found.best_s,
         "strategy": strategy,
-        "score": scored(found.costs.values(), runs, 1).score,
+        "score": scored(found.costs.values(), runs, trials).score,
         "share_of_best": {
             str(mark): statistics.median(found.best_s / run[min(mark, len(run)) - 1] for run in runs)
             for mark in _MARKS
@@ -155,7 +155,7 @@ def _write_csv(path: Path, lines: Iterable[Iterable[object]]) -> None:
 
 
 def _answer(rows: Sequence[dict[str, Any]], spaces: int, seeds: int) -> str:
-    """Which strategy was the best, in one line."""
+    """One line that names the strategy with the highest score."""
     scores = {row["strategy"]: [r["score"] for r in rows if r["strategy"] == row["strategy"]] for row in rows}
     means = sorted(((statistics.fmean(each), name) for name, each in scores.items()), reverse=True)
     (best, name), others = means[0], means[1:]

@@ -1,4 +1,4 @@
-"""Pools whose last window hangs out of the padding, as pools with as much padding as it needs.
+"""Give a pool the padding that its last window needs, where that window reaches beyond the padding.
 
 A window that would begin in the padding at the end is none: so onnxruntime and PyTorch have it, and onnx from
 operator set 22 on; before, its inference counts it. What lies beyond the padding is no element of an average

@@ -85,7 +85,7 @@ def nothing(
 
 
 def _resized(node: NodeProto, info: Info | None, constants: Mapping[str, npt.NDArray[Any]]) -> list[Any]:
-    """A Resize to ``sizes`` of what has no elements, whose shape onnx does not always infer.
+    """Resize data without elements to ``sizes``. Onnx does not always infer that shape.
 
     An axis without elements has no scale of its own, so the others decide the scale of all axes. ModelError
     where elements would come of none, or none of some: each library makes something else of that.

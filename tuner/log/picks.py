@@ -123,8 +123,8 @@ def check(
 def as_chosen(
     matches: Iterable[Match], chosen: Iterable[tuple[Workload, Record | tuple[Config, float]]]
 ) -> list[Match]:
-    """``matches`` with what was ``chosen`` for a build's layers, in its layouts: a record, or a config with
-    its predicted seconds. Of a workload whose layers got several, the one that most of them got."""
+    """``matches`` with what a build has ``chosen`` for its layers: a record, or a config with its predicted
+    seconds. Layers of one workload may have different choices: the most frequent one counts."""
     by_key: dict[str, list[Record | tuple[Config, float]]] = {}
     for workload, choice in chosen:
         by_key.setdefault(workload.key, []).append(choice)

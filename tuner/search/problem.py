@@ -19,7 +19,7 @@ class Problem:
     """What is searched: a workload on a target, its space, and what is known without measuring.
 
     ``seeds`` are the kernels' recommendations, one a family, the analysis's pick first; ``predict`` gives
-    predicted seconds, of which only the order matters. A space that another tool recorded has no
+    predicted seconds; only their order matters. A space that another tool recorded has no
     ``workload``, no ``target`` and no seeds, and one prediction for all points.
     """
 

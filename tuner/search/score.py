@@ -60,12 +60,12 @@ def budget(costs: Collection[float | None]) -> int:
 def scored(costs: Collection[float | None], runs: Sequence[Sequence[float]], trials: int) -> Scored:
     """Score runs of one strategy, each the best seconds known after its trials, infinite before one ran.
 
-    A run that ended early keeps its best. ``trials`` is how many of the regrets are wanted. Where all runs
-    are shorter than the space's budget, the score is that of their trials.
+    A run that ended early keeps its best. ``trials`` is how many were asked for: so many regrets there are,
+    and the score is that of these trials, or of the space's budget where that is less.
     """
     values = _finite(costs)
-    best, counted = values.min(), min(budget(costs), max(map(len, runs)))
-    curves = np.array([_extended(run, max(trials, counted), values.max()) for run in runs]).mean(axis=0)
+    best, counted = values.min(), min(budget(costs), trials)
+    curves = np.array([_extended(run, trials, values.max()) for run in runs]).mean(axis=0)
     random = random_search(costs, counted)
     left = random - best
     gone = (random - curves[: len(random)])[left > 0] / left[left > 0]

@@ -93,7 +93,7 @@ ALWAYS = [
 
 
 def suppressed(threshold):
-    """What NonMaxSuppression gets, with this score threshold."""
+    """The inputs of a NonMaxSuppression with this score threshold."""
     boxes, scores = np.zeros((1, 3, 4), np.float32), np.zeros((1, 1, 3), np.float32)
     return boxes, scores, const(2), Constant(np.array([0.5], np.float32)), Constant(threshold)
 
