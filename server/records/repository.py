@@ -338,17 +338,20 @@ def _top_ids(session: Session, k: int, *among: ColumnElement[bool]) -> list[int]
 
 
 def _recommended(session: Session, *among: ColumnElement[bool]) -> dict[str, list[int]]:
-    """By workload the records of trials with recommended configs, unless their failure says nothing."""
+    """The records of trials with recommended configs by workload key, one as often as it was a trial.
+
+    Failures that say nothing of the config are left out.
+    """
     query = (
         select(RecordRow.workload_key, RecordRow.id)
         .join(TrialRow, TrialRow.record_id == RecordRow.id)
         .where(*among, RECOMMENDED, or_(RecordRow.error.is_(None), not_(_TRANSIENT_ERROR)), not_outdated())
         .order_by(RecordRow.layouts, *RANK)
     )
-    found: dict[str, dict[int, None]] = {}
+    found: dict[str, list[int]] = {}
     for key, id_ in session.execute(query):
-        found.setdefault(key, {})[id_] = None
-    return {key: list(ids) for key, ids in found.items()}
+        found.setdefault(key, []).append(id_)
+    return found
 
 
 def _of_ids(session: Session, ids: Collection[int]) -> list[Found]:
