@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from subprocess import Popen
 
@@ -25,6 +26,8 @@ from worker.fleet.times import USUAL
 
 GIVEN_UP_S = 10
 """After so long Dask's client would stay away by itself; before, it would come back deaf."""
+_FRESH = count(13)
+"""Layers that no job had: what is known is not measured again, also where a test is tried once more."""
 pytestmark = [pytest.mark.xdist_group("shared"), pytest.mark.timeout(900)]
 
 
@@ -84,7 +87,7 @@ def shared(world: World) -> Iterator[Shared]:
 
 
 def test_jobs_go_on_when_a_killed_scheduler_is_back(shared: Shared) -> None:
-    jobs = [Job(shared.here, "host", layer(13), 40), Job(shared.there, "host", layer(14), 40)]
+    jobs = [Job(service, "host", layer(next(_FRESH)), 40) for service in (shared.here, shared.there)]
     for away_s in (1.0, GIVEN_UP_S + 2):
         marks = [len(job.told) + 3 for job in jobs]
         for job, mark in zip(jobs, marks, strict=True):
@@ -134,7 +137,7 @@ async def test_what_runs_beside_a_board_is_run_again_when_the_scheduler_is_back(
 
 
 def test_a_coordinator_that_sleeps_through_its_lease_records_nothing_under_it(shared: Shared) -> None:
-    sleepers = [Job(shared.here, "host", layer(20), 24)]
+    sleepers = [Job(shared.here, "host", layer(next(_FRESH)), 24)]
     sleepers[0].measured(4)
     process = psutil.Process(shared.here.process.pid)
 
@@ -144,7 +147,7 @@ def test_a_coordinator_that_sleeps_through_its_lease_records_nothing_under_it(sh
     def asleep() -> set[str]:
         if not held():
             if shared.here.client.job(sleepers[-1].id).ended:  # it was never caught: another one
-                sleepers.append(Job(shared.here, "host", layer(20 + 8 * len(sleepers)), 24))
+                sleepers.append(Job(shared.here, "host", layer(next(_FRESH)), 24))
             return set()
         process.suspend()
         if not _locked(shared) and not _ended_lately(sleepers[-1]) and (kept := held()):
@@ -159,10 +162,11 @@ def test_a_coordinator_that_sleeps_through_its_lease_records_nothing_under_it(sh
         for board in free:
             shared.there.client.change_board(board, "park", "the other board shall be wanted")
         slept_on = shared.there.client.job(sleeper.id).trials
-        other = Job(shared.there, "host", layer(24), 24)
-        other.wait()
+        other = Job(shared.there, "host", layer(next(_FRESH)), 24)
+        ended = other.wait()
         lost = [lease for lease in exclusive(shared.there) if lease["state"] == "expired"]
-        assert [lease for lease in lost if lease["job"] == sleeper.id]
+        mine = [lease for lease in lost if lease["job"] == sleeper.id]
+        assert mine, (sleeper.id, free, slept, ended, [dict(lease) for lease in exclusive(shared.there)])
     finally:
         process.resume()
         for board in free:

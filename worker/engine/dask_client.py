@@ -80,8 +80,8 @@ class DaskClient:
             found: dict[str, Listing] = {}
             try:
                 answers = await self._describe()
-            except Exception:
-                if away := self._link.away:
+            except Exception as error:
+                if away := self._link.gone(error):
                     raise SchedulerGone(away) from None
                 raise
             self._note_builders(any(listing is None for listing in answers.values()))
@@ -174,9 +174,10 @@ class DaskClient:
                 with contextlib.suppress(Exception):
                     await future.client.cancel([future], force=True)
         ended = work.done() and not work.cancelled()
-        if ended and work.exception() is None:
+        error = work.exception() if ended else None
+        if ended and error is None:
             return work.result()
-        if away := self._link.away:
+        if away := self._link.gone(error):
             raise SchedulerGone(away)
         if not ended:
             raise WorkerGone(f"{name} was lost")

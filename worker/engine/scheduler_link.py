@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 from distributed import Client
+from distributed.comm.core import CommClosedError
 
 from worker.engine.asyncio_tasks import end
 
@@ -72,6 +73,14 @@ class SchedulerLink:
         self._joined.clear()
         self._missed.set()
         return f"the scheduler {self._address} does not answer"
+
+    def gone(self, error: BaseException | None) -> str:
+        """Says that the scheduler is away, also where ``error`` is the first sign of it; else empty.
+
+        A client has several connections to its scheduler, and one of them is the first to break.
+        """
+        cut = f"the connection to the scheduler {self._address} was cut: {error}"
+        return self.away or (cut if isinstance(error, CommClosedError) else "")
 
     @property
     def client(self) -> Any:
