@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -43,6 +43,9 @@ def replay(
     csv: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the best after each trial of each run there.")
     ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the curves of all strategies there, as SVG.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Run strategies over recorded trials instead of boards: the best found against the number of trials.
@@ -58,19 +61,19 @@ def replay(
         raise TilefleetError(f"{files} has no record" + (f" of workload {workload}" if workload else ""))
     names = list(dict.fromkeys(strategy or ["random", "model"]))
     rows: list[dict[str, Any]] = []
-    curves: list[list[object]] = []
+    curves: list[list[list[float]]] = []
     with working(f"replaying {len(names)} strategies on {len(spaces)} spaces"):
         for found in spaces:
             for name in names:
                 runs = _runs(found.recorded, name, trials, seeds)
                 rows.append(found.about | _row(found.recorded, name, runs, trials))
-                curves += [
-                    [found.about["workload"], found.about["target"], name, seed, trial, best]
-                    for seed, run in enumerate(runs)
-                    for trial, best in enumerate(run, 1)
-                ]
+                curves.append(runs)
     if csv is not None:
-        _write_csv(csv, [["space", "target", "strategy", "seed", "trial", "best_s"], *curves])
+        _write(csv, _csv(rows, curves))
+    if plot is not None:
+        from tilefleet.commands.replay_plot import plot as drawn
+
+        _write(plot, drawn(_panels(rows, curves)))
     show(rows, as_json, Group(_table(rows, trials), _answer(rows, len(spaces), seeds)))
 
 
@@ -142,16 +145,44 @@ def _row(found: Recorded, strategy: str, runs: Sequence[Sequence[float]], trials
     }
 
 
-def _write_csv(path: Path, lines: Iterable[Iterable[object]]) -> None:
+def _csv(rows: Sequence[dict[str, Any]], curves: Sequence[Sequence[Sequence[float]]]) -> str:
+    """A line for each trial of each run, under a heading."""
     from csv import writer
+    from io import StringIO
 
     from tuner.log.rows import csv_cell
 
+    text = StringIO()
+    lines = writer(text, lineterminator="\n")
+    lines.writerow(["space", "target", "strategy", "seed", "trial", "best_s"])
+    for row, runs in zip(rows, curves, strict=True):
+        named = [row["workload"], row["target"], row["strategy"]]
+        for seed, run in enumerate(runs):
+            lines.writerows(map(csv_cell, [*named, seed, n, best]) for n, best in enumerate(run, 1))
+    return text.getvalue()
+
+
+def _panels(rows: Sequence[dict[str, Any]], curves: Sequence[Any]) -> dict[str, Any]:
+    """What ``replay_plot.plot`` wants: two spaces of one name get numbers."""
+    panels: dict[str, Any] = {}
+    for row, runs in zip(rows, curves, strict=True):
+        name, number = _where(row), 1
+        while row["strategy"] in panels.get(name, (0, {}))[1]:
+            number += 1
+            name = f"{_where(row)}, {number}"
+        panels.setdefault(name, (row["best_s"], {}))[1][row["strategy"]] = runs
+    return panels
+
+
+def _write(path: Path, text: str) -> None:
     try:
-        with path.open("w", newline="") as file:
-            writer(file, lineterminator="\n").writerows(map(csv_cell, line) for line in lines)
+        path.write_text(text, newline="")
     except OSError as error:
         raise TilefleetError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def _where(row: dict[str, Any]) -> str:
+    return f"{row['workload']} ({row['target']})" if row["target"] else str(row["workload"])
 
 
 def _answer(rows: Sequence[dict[str, Any]], spaces: int, seeds: int) -> str:
@@ -189,7 +220,7 @@ def _table(results: Sequence[dict[str, Any]], trials: int) -> Any:
         cells = [percent(shares[mark]) if mark in shares else "-" for mark in columns]
         number = each["trials_to_best"]
         last = f"over {trials}" if number is None else f"{number:g}"
-        where = f"{each['workload']} ({each['target']})" if each["target"] else each["workload"]
+        where = _where(each)
         best, score = milliseconds(each["best_s"]), f"{each['score']:.2f}"
         found.add_row(where, share + old, best, each["strategy"], *cells, last, score)
     return found
