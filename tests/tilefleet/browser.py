@@ -73,3 +73,10 @@ def faults(page: Page) -> dict[str, str]:
     """All that axe finds, of any weight, each with where it is first. The page's policy must be bypassed."""
     found = page.evaluate(f"{AXE.read_text()}; axe.run()")
     return {fault["id"]: fault["nodes"][0]["html"][:300] for fault in found["violations"]}
+
+
+def saved(page: Page, chart: str, what: str) -> bytes:
+    """What a chart is saved as."""
+    with page.expect_download() as download:
+        page.get_by_role("button", name=f"Save as {what}: {chart}").click()
+    return Path(download.value.path()).read_bytes()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from browser import saved
 from playwright.sync_api import Page, Route, expect
 
 from tilefleet import Client
@@ -98,3 +99,37 @@ def test_a_job_that_is_over_promises_no_estimate(page: Page, jobs: list[Job]) ->
     page.goto(f"/jobs/{one.id}")
     expect(page.get_by_text("The job was over before every task had a config that ran.")).to_be_visible()
     expect(page.get_by_text(re.compile("No estimate yet|no estimate yet"))).to_have_count(0)
+
+
+def test_jobs_that_differ_by_their_seed_alone_are_one_line_with_a_band(page: Page, jobs: list[Job]) -> None:
+    """A real job under three numbers and seeds, with curves of its own each, beside another one."""
+    one, other = jobs
+    ids = (900_001, 900_002, 900_003)
+
+    def seeded(route: Route) -> None:
+        path = route.request.url
+        (id,) = (each for each in ids if f"/jobs/{each}" in path)
+        body: dict[str, Any] = route.fetch(url=path.replace(f"/jobs/{id}", f"/jobs/{one.id}")).json()
+        nth = ids.index(id)
+        if path.endswith("/progress"):
+            trials = range(1 + nth, 5)  # the second and third begin later
+            point = body["points"][-1]
+            body["points"] = [point | {"trial": n, "estimated_ms": (4 + 2 * nth) / n} for n in trials]
+        elif "items" not in body:
+            body |= {"id": id, "seed": nth}
+        route.fulfill(json=body)
+
+    page.route(re.compile(r"/jobs/90000\d(/|$)"), seeded)
+    page.goto(f"/compare?jobs={','.join(map(str, ids))},{other.id}")
+    label = (
+        f"Estimated time of the whole model over trials of model, 3 jobs by different seeds, job {other.id}"
+    )
+    expect(page.get_by_role("img", name=re.compile(label))).to_be_visible()
+    table = saved(page, "Estimated time of the whole model", "CSV").decode().splitlines()
+    rows = [line.split(",") for line in table if "seeds" in line]
+    # The name has a comma, and so is quoted: it takes two cells.
+    figures = [float(cell) for row in rows for cell in row[2:]]
+    assert figures == pytest.approx([3, 2.0, 5 / 3, 7 / 3, 4, 1.5, 1.25, 1.75])
+    assert any(line.startswith(f"job {other.id} ") for line in table)
+    page.goto(f"/compare?jobs={ids[0]},{ids[1]},{other.id}")
+    expect(page.get_by_role("img", name=re.compile(f"over trials of job {ids[0]}"))).to_be_visible()

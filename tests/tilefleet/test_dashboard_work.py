@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from browser import faults
+from browser import faults, saved
 from onnx import TensorProto, helper, numpy_helper
 from playwright.sync_api import Browser, Page, Route, expect
 
@@ -51,13 +51,6 @@ def searched(service: Path) -> list[Record]:
     with Client((service / "url").read_text().strip()) as client:
         client.import_log(write_log([*records, failed]))
     return records
-
-
-def saved(page: Page, chart: str, what: str) -> bytes:
-    """What a chart is saved as."""
-    with page.expect_download() as download:
-        page.get_by_role("button", name=f"Save as {what}: {chart}").click()
-    return Path(download.value.path()).read_bytes()
 
 
 def test_a_workload_is_found_and_its_view_is_in_the_address(page: Page, searched: list[Record]) -> None:
