@@ -214,6 +214,9 @@ class SqlStore:
     @_asked
     def log(self, job_id: int) -> list[Record]:
         """See ``Store.log``."""
+        with self._db.read() as session:
+            if delivers_untuned(session.get_one(JobRow, job_id)):
+                return []
         return list(repository.log(self._db, "best", 1, job=job_id, numerics=Numerics.RELAXED))
 
     @_asked
@@ -266,6 +269,11 @@ class SqlStore:
                     before, began = self._runs.pop(job_id)
                     row.elapsed_s = before + time.monotonic() - began
             row.state, row.message = state.value, message
+
+
+def delivers_untuned(row: JobRow) -> bool:
+    """Whether the job's model is the untuned one, so that a build by its log gets no record."""
+    return isinstance(row.delivery, dict) and row.delivery.get("untuned") is True
 
 
 def _still(row: RecordRow, record: Record) -> bool:

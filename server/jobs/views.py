@@ -288,7 +288,8 @@ def _told(row: JobRow) -> tuple[BuiltModel | None, JobVerdict | None]:
 
     def read() -> tuple[BuiltModel | None, JobVerdict | None]:
         delivery = Delivery.from_json(document)
-        return _built(delivery), verdict_of(delivery)
+        unbuilt = delivery.seconds is None and not delivery.check.wrong
+        return None if unbuilt else _built(delivery), verdict_of(delivery)
 
     found = readable(read, None, f"the build of job {row.id}")
     return (None, None) if found is None else found

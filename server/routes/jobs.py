@@ -35,6 +35,7 @@ from server.jobs.schemas import (
     Resumption,
     TaskList,
 )
+from server.jobs.store import delivers_untuned
 from server.records import repository, told
 from server.records.logs import LOG_RESPONSE, Allowed, K, Select, log_response
 from server.services import Ctx, Services
@@ -191,17 +192,23 @@ def get_job_log(
     k: K = 10,
     numerics: Allowed = Numerics.RELAXED,
 ) -> StreamingResponse:
-    """The records of the job's trials, reused ones included."""
+    """The records of the job's trials, reused ones included.
+
+    With `select=best` the log builds what the job has delivered: where that is the untuned model, it has no
+    record.
+    """
     with ctx.db.read() as session:
         row = views.get_row(session, job_id)
+        untuned = select == "best" and delivers_untuned(row)
         relayouts = told.relayouts(
             session,
             RelayoutRow.target_key == row.target_key,
             RelayoutRow.threads == row.threads,
             RelayoutRow.clock == row.clock,
         )
-    records = repository.log(ctx.db, select, k, job=job_id, numerics=numerics)
-    return log_response(request, ctx.exporting, records, relayouts if row.model_hash else [], f"job-{job_id}")
+    records = iter(()) if untuned else repository.log(ctx.db, select, k, job=job_id, numerics=numerics)
+    times = relayouts if row.model_hash and not untuned else []
+    return log_response(request, ctx.exporting, records, times, f"job-{job_id}")
 
 
 _EVENT_STREAM: dict[int | str, dict[str, Any]] = {

@@ -80,6 +80,25 @@ def test_the_built_model_is_the_last_word(client: TestClient, engine: FakeEngine
     assert (job["verdict"], job["no_verdict"]) == (None, "its built model is wrong")
 
 
+def test_where_the_untuned_model_is_delivered_a_build_by_the_log_is_that(
+    client: TestClient, engine: FakeEngine
+) -> None:
+    model = client.post("/api/v1/models", content=conv_model()).json()["hash"]
+    engine.delivery = Delivery(Check(1e-4, skipped="no time"), untuned=True)
+    job = wait(client, create(client, workload=None, model=model, budget={"trials": 6})["id"])
+    assert (job["state"], job["built"], job["verdict"]) == ("done", None, None)
+    log = f"{URL}/{job['id']}/log"
+    lines = client.get(log).text.splitlines()
+    assert len(lines) == 1
+    assert list(read_relayouts(lines)) == []
+    assert len(list(read_log(client.get(log, params={"select": "all"}).text.splitlines()))) == 6
+    # Another race, another end.
+    engine.delivery = Delivery(Check(1e-4), seconds=5e-3, spread=0.02, other_s=1e-3)
+    assert client.post(f"{URL}/{job['id']}/resume").status_code == 200
+    wait(client, job["id"])
+    assert list(read_log(client.get(log).text.splitlines()))
+
+
 def test_a_build_by_the_log_of_the_best_knows_what_the_delivery_knew(
     client: TestClient, engine: FakeEngine, tmp_path: Path
 ) -> None:

@@ -23,7 +23,7 @@ def test_a_build_is_held_against_a_job(
     """By the file beside a module that was built by the job's log."""
     job = client.submit(model=client.upload(tiny_model).hash, target="host", trials=6).wait()
     log, module = tmp_path / "tiny.jsonl", tmp_path / "tiny.so"
-    log.write_text("".join(f"{line}\n" for line in client.job_log(job.id)))
+    log.write_text("".join(f"{line}\n" for line in client.job_log(job.id, "all")))
     words = ["build", tiny_model, "--log", log, "--no-check", "-o", module]
     assert CliRunner().invoke(app, [str(word) for word in words]).exit_code == 0
     page.goto(f"/compare?jobs={job.id}")

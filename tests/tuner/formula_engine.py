@@ -11,6 +11,7 @@ from memory_store import MemoryStore
 from kernels.space import Config
 from kernels.target import CATALOGUE
 from kernels.workload.base import Conv2d, Gemm
+from tuner.job.reserve import Deliveries
 from tuner.job.runner import run_job
 from tuner.spec import Budget, JobSpec, TaskSpec
 from tuner.states import JobState
@@ -130,5 +131,11 @@ def job(**changes) -> JobSpec:
     return replace(JobSpec(1, TASKS, demand, Budget(trials=40), strategy="evolution"), **changes)
 
 
-def run(spec: JobSpec, engine: FakeEngine, store: MemoryStore, log: Log | None = None) -> JobState:
-    return asyncio.run(run_job(spec, engine, store, log or Log(), asyncio.Event()))
+def run(
+    spec: JobSpec,
+    engine: FakeEngine,
+    store: MemoryStore,
+    log: Log | None = None,
+    deliveries: Deliveries | None = None,
+) -> JobState:
+    return asyncio.run(run_job(spec, engine, store, log or Log(), asyncio.Event(), deliveries=deliveries))

@@ -172,6 +172,12 @@ def test_a_model_is_raced_beside_the_untuned_one(payload, monkeypatch):
     assert (verdict.same, verdict.rounds) == (False, 10)
     assert verdict.gain < 0.95
     assert verdict.untuned_s < verdict.delivered_s
-    untuned = {each["key"]: each["config"] for each in found["untuned"]}
-    assert len(untuned) == 2
-    assert untuned[workload.key] != slow.to_json()
+    # The untuned model is checked and timed in the same call.
+    assert not found["same"]
+    instead = Delivery.from_json(json.loads(json.dumps(found["instead"])))
+    assert instead.check.checked
+    assert instead.untuned
+    assert instead.seconds < Delivery.from_json(found).seconds
+    assert (instead.verdict.same, instead.verdict.untuned_s) == (True, verdict.untuned_s)
+    assert alike["same"]
+    assert "instead" not in alike

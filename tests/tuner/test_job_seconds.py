@@ -9,7 +9,7 @@ from formula_engine import TASKS, FakeEngine, job, ran, run
 from memory_store import MemoryStore
 
 from tuner.backend.check import Check, Delivery
-from tuner.job.reserve import SPARE, Deliveries
+from tuner.job.reserve import BOTH, SPARE, Deliveries
 from tuner.search.scheduler import Curve, expected_s, worth
 from tuner.spec import Budget
 from tuner.states import JobState
@@ -22,7 +22,7 @@ def delivering(**arguments):
 
     def deliver(payload):
         sent.append(payload)
-        return Answer(json.loads(json.dumps(delivery | {"untuned": []})))
+        return Answer(json.loads(json.dumps(delivery)))
 
     engine.deliver = deliver
     return engine, sent
@@ -71,6 +71,74 @@ def test_what_a_delivery_takes_is_learned_from_those_before():
     assert deliveries.expected_s(third) == pytest.approx(20.0 * SPARE)
     assert deliveries.needed_s(third) > 20.0 * SPARE
     assert deliveries.expected_s(replace(spec, model=None)) == 0.0
+
+
+def test_a_delivery_ends_with_the_seconds_and_leaves_the_untuned_model():
+    """The child is stopped: nobody has seen a race, so the log has no record to build by."""
+    engine, sent = delivering(trial_s=0.01)
+    beside = engine.beside
+
+    async def slow(function, payload, demand, *, cancelled, **limits):
+        await beside(function, payload, demand, **limits)
+        await cancelled.wait()
+        return Answer(problem="cancelled")
+
+    engine.beside = slow
+    store, deliveries, began = MemoryStore(), Deliveries(), time.monotonic()
+    deliveries.observe(job(model="m"), 0.5)
+    spec = job(model="m", clock="simulated:a", budget=Budget(seconds=2.0))
+    deliveries.observe(spec, 0.5)
+    assert run(spec, engine, store, deliveries=deliveries) is JobState.DONE
+    assert time.monotonic() - began >= 2.0
+    assert engine.evaluated
+    assert sent
+    assert [(each.untuned, each.seconds) for each in store.deliveries] == [(True, None)]
+    assert store.log(1) == []
+    message = store.jobs[-1][1]
+    assert (
+        "is too small for the build and its runs, so the untuned model is delivered without a race" in message
+    )
+    assert float(message.rpartition("give ")[2].partition(" s")[0]) > 2.0
+    # It is known from then on, also to a job that is too short for the untuned model alone.
+    deliveries.took_longer(spec, 10.0, same=False)
+    assert deliveries.seen_s(spec) == 20.0
+    calls = len(sent)
+    again = replace(spec, budget=Budget(seconds=0.2))
+    assert run(again, engine, store, deliveries=deliveries) is JobState.DONE
+    assert len(sent) == calls
+    assert "delivered without a build: give " in store.jobs[-1][1]
+    # A job of trials has no such end.
+    engine.beside = beside
+    unlimited = replace(spec, budget=Budget(trials=80))
+    assert run(unlimited, engine, store, deliveries=deliveries) is JobState.DONE
+    assert not store.deliveries[-1].untuned
+
+
+def test_with_seconds_for_the_untuned_model_alone_that_is_built():
+    engine, sent = delivering()
+    store, deliveries, spec = MemoryStore(), Deliveries(), job(model="m", clock="simulated:a")
+    assert run(spec, engine, store) is JobState.DONE
+    assert store.log(1)
+    deliveries.observe(spec, 30.0)
+    short = replace(spec, budget=Budget(seconds=20.0))
+    assert run(short, engine, store, deliveries=deliveries) is JobState.DONE
+    assert [len(payload["records"]) > 0 for payload in sent] == [True, False]
+    assert store.deliveries[-1].untuned
+    assert "too small for a race of the tuned model, so the untuned model is delivered" in store.jobs[-1][1]
+
+
+def test_the_untuned_model_alone_takes_less():
+    deliveries, spec = Deliveries(), job(model="one")
+    deliveries.took_longer(spec, 0.1, same=False)
+    assert deliveries.seen_s(spec) == 0.0
+    deliveries.observe(spec, 10.0, same=True)
+    assert deliveries.seen_s(spec) == 10.0 * BOTH
+    deliveries.took_longer(spec, 15.0, same=False)
+    assert deliveries.seen_s(spec) == 30.0
+    deliveries.took_longer(spec, 1.0, same=True)
+    assert deliveries.seen_s(spec) == 30.0
+    deliveries.took_longer(spec, 12.0, same=True)
+    assert deliveries.seen_s(spec) == 24.0 * BOTH
 
 
 def curve(trials, best_s=1.0, size=1000, weight=1):

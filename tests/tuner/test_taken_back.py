@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from formula_engine import AVX2, TASKS, FakeEngine, Log, cost, job, ran, run
 from memory_store import MemoryStore
 
+from tuner.backend.check import Check, Delivery
+from tuner.backend.verdict import Verdict
 from tuner.job import doubts
+from tuner.log.record import Record
 from tuner.spec import Budget
 from tuner.states import JobState
 from worker.candidate import Candidate
-from worker.outcome import ErrorKind, Outcome
+from worker.outcome import Answer, ErrorKind, Outcome
 
 LIES = 12
 
@@ -53,3 +59,30 @@ def test_a_search_follows_no_lie_that_was_taken_back(
         left = sum(record.board == "liar" for record in known)
         assert left == 0 if withdrawn else again >= 3, (left, again)
     assert len(store.trials(1)) == 60
+
+
+@pytest.mark.parametrize("every", [True, False])
+def test_what_is_withdrawn_while_the_model_is_built_by_it_is_told_and_not_delivered(every: bool) -> None:
+    engine, store = FakeEngine(), MemoryStore()
+
+    def deliver(payload: dict[str, Any]) -> Answer:
+        sent = [Record.from_json(each) for each in payload["records"]]
+        for record in [*store.records.values()] if every else sent[:1]:
+            gone = replace(record, cost_s=None, verified_s=None, placed_s=None, error=ErrorKind.WITHDRAWN)
+            store.records[record.identity] = gone
+        verdict = Verdict(2e-3, 1e-3, 2.0, 1.9, 2.1, 25)
+        return Answer(
+            json.loads(json.dumps(Delivery(Check(1e-4), 1e-3, 0.0, 0.0, verdict=verdict).to_json()))
+        )
+
+    engine.deliver = deliver
+    assert run(job(model="m", clock="simulated:a"), engine, store) is JobState.DONE
+    message = store.jobs[-1][1]
+    found = re.search(r"(\d+) of (\d+) records that the model was built by were withdrawn meanwhile", message)
+    assert found
+    gone, sent = map(int, found.groups())
+    assert (gone == sent) is every
+    assert gone >= 1
+    assert ("2 of 2 tasks have no record left that was not withdrawn" in message) is every
+    assert [(each.untuned, each.verdict) for each in store.deliveries] == [(True, None)]
+    assert store.log(1) == []

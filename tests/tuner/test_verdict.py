@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import random
+from typing import Any
 
 import pytest
 from formula_engine import AVX2, TASKS, FakeEngine, Log, job, run
 from memory_store import MemoryStore
 
-from kernels import registry
-from kernels.space import Config
 from tuner.backend.check import Check, Delivery
 from tuner.backend.verdict import DELIVERED, UNTUNED, Verdict, student_975
 from tuner.job.delivery import RACE_S
-from tuner.log.record import Record
 from tuner.spec import Budget
 from tuner.states import JobState
 from worker.outcome import Answer
 
+CHILD = "tuner.job.delivery_child:deliver_in_child"
 LOST, WON = Verdict(1e-3, 2e-3, 0.5, 0.49, 0.51, 25), Verdict(2e-3, 1e-3, 2.0, 1.9, 2.1, 25)
 
 
@@ -76,82 +76,63 @@ def test_several_sets_of_shapes_are_one_run_with_each():
     assert Verdict.of_all([]) is None
 
 
-def delivering(verdicts: list[Verdict], untuned: dict[str, Config]) -> FakeEngine:
-    """An engine that builds right models, of which each race ends by the next of ``verdicts``.
-
-    Where ``untuned`` has no configs yet, it gets the last that was sent, and so no fast one.
-    """
-    engine, left = FakeEngine(), list(verdicts)
+def delivering(verdict: Verdict, **instead: Any) -> FakeEngine:
+    """An engine that builds a right model, of which the race ends by ``verdict``; ``instead`` are fields of
+    the untuned model's delivery where that wins."""
+    engine = FakeEngine()
 
     def deliver(payload: dict) -> Answer:
-        records = [Record.from_json(each) for each in payload["records"]]
-        for record in records:
-            untuned.setdefault(record.workload.key, record.config)
         assert 0 < payload["race"] <= RACE_S
-        delivery = Delivery(Check(1e-4), 1e-3, 0.0, 0.0, verdict=left.pop(0))
-        configs = [{"key": key, "config": config.to_json()} for key, config in untuned.items()]
-        return Answer({**delivery.to_json(), "untuned": configs}, lease=0)
+        found = Delivery(Check(1e-4), 2e-3, 0.0, 0.0, verdict=verdict).to_json()
+        if verdict.lost:
+            untuned = {"seconds": 1e-3, "verdict": verdict.of_untuned, "untuned": True, **instead}
+            found |= {"instead": Delivery(**{"check": Check(1e-4), **untuned}).to_json()}
+        return Answer(json.loads(json.dumps(found)), lease=0)
 
     engine.deliver = deliver
     return engine
 
 
-def slow_configs(store: MemoryStore) -> dict[str, Config]:
-    """Of each task a config that no trial had."""
-    known = {record.config for record in store.records.values()}
-    return {
-        task.workload.key: next(
-            config for config in registry.search_space(task.workload, AVX2) if config not in known
-        )
-        for task in TASKS
-    }
-
-
 def test_a_model_that_wins_is_delivered_as_it_is():
-    engine, store = delivering([WON], {}), MemoryStore()
+    engine, store = delivering(WON), MemoryStore()
     assert run(job(model="/models/one.onnx"), engine, store) is JobState.DONE
     assert store.jobs[-1] == (JobState.DONE, "")
     assert [each.verdict for each in store.deliveries] == [WON]
     assert all(record.placed_s is None for record in store.records.values())
+    assert store.log(1)
 
 
 @pytest.mark.parametrize("clock", ["wall", "simulated:a"])
-def test_where_the_untuned_model_wins_its_configs_rank_first(clock: str):
-    """As the tuned one took twice its time, so do all before its configs, and more while it still loses."""
-    store, log, untuned = MemoryStore(), Log(), {}
-    engine = delivering([LOST, LOST, WON], untuned)
+def test_where_the_untuned_model_wins_it_is_delivered_without_a_second_build(clock: str):
+    """Its configs rank first then, as surely as the tuned model was slower, and its log builds it."""
+    store, log, engine = MemoryStore(), Log(), delivering(LOST)
     assert run(job(model="/models/one.onnx", clock=clock), engine, store, log) is JobState.DONE
-    assert "won with 1 ms, the tuned one took 2 ms" in store.jobs[-1][1]
-    assert [each.verdict for each in store.deliveries] == [LOST, LOST, WON]
+    assert "won with 1 ms, the tuned one took 2 ms: the untuned model is delivered" in store.jobs[-1][1]
+    assert [function for function, _ in engine.beside_calls].count(CHILD) == 1
+    (delivered,) = store.deliveries
+    assert (delivered.seconds, delivered.untuned, delivered.verdict) == (1e-3, True, LOST.of_untuned)
+    assert (delivered.verdict.gain, delivered.verdict.same, delivered.verdict.untuned_s) == (1.0, True, 1e-3)
+    assert store.log(1) == []
     for task in TASKS:
         known = [r for r in store.known(task.workload, AVX2, "wall", 1) if not r.error]
         first, second = sorted(known, key=lambda record: record.ranking_s)[:2]
-        assert first.config == untuned[task.workload.key]
-        assert first.placed_s is None
-        assert second.ranking_s == 8 * first.ranking_s
         last = [best for best in log.of("best") if best["task"] == task.id][-1]
         assert last["config"] == first.config.to_json()
+        assert first.placed_s is None
+        assert second.ranking_s >= 2 * first.ranking_s
 
 
-def test_configs_of_an_untuned_model_that_no_trial_had_are_measured_when_it_wins():
-    """Beyond the budget, which was for one trial of each task."""
+def test_an_untuned_model_that_wins_and_is_wrong_ends_the_job():
+    wrong = Check(1e-4, {"y": 0.3}, {"y": 1e-4}, "onnx 1", wrong="y differs by 0.3")
     store = MemoryStore()
-    asked = slow_configs(store)
-    engine = delivering([LOST, WON], asked)
-    spec = job(model="/models/one.onnx", budget=Budget(trials=len(TASKS)), strategy="analysis")
-    assert run(spec, engine, store) is JobState.DONE
-    for key, config in asked.items():
-        known = [r for r in store.records.values() if r.workload.key == key and not r.error]
-        assert len(known) > 1
-        assert min(known, key=lambda record: record.ranking_s).config == config
+    assert run(job(model="m"), delivering(LOST, check=wrong), store) is JobState.FAILED
+    assert store.jobs[-1][1] == "the built model is wrong: y differs by 0.3"
 
 
 def test_layers_without_a_config_that_ran_are_no_reason_not_to_race():
-    """They have the analysis's in both models, which nobody measures for that: the result is whole."""
+    """They have the analysis's in both models: the result is whole."""
     store = MemoryStore()
-    engine = delivering([LOST, WON], slow_configs(store))
     spec = job(model="/models/one.onnx", budget=Budget(trials=1), strategy="analysis")
-    assert run(spec, engine, store) is JobState.DONE
+    assert run(spec, delivering(LOST), store) is JobState.DONE
     assert "1 of 2 tasks had no trial in the budget and have the untuned config" in store.jobs[-1][1]
-    assert [each.verdict for each in store.deliveries] == [LOST, WON]
     assert len({record.workload.key for record in store.records.values()}) == 1

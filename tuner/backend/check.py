@@ -91,6 +91,8 @@ class Delivery:
     several sets of them: ``each`` has then what is known of each set, and the figures are those of one run
     with each. ``operators`` are what the seconds are spent in, the longest first: ``name``, the workload's
     ``key`` or an empty one, ``calls``, ``seconds`` of all. ``verdict`` is on the untuned model beside it.
+    ``untuned`` says that a job delivers the untuned model whatever it has measured: its log then has no
+    record to build by.
     """
 
     check: Check
@@ -103,6 +105,7 @@ class Delivery:
     shapes: Mapping[str, Sequence[int]] | None = None
     each: tuple[Delivery, ...] = ()
     verdict: Verdict | None = None
+    untuned: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -113,7 +116,7 @@ class Delivery:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Delivery:
         """What ``to_json`` wrote."""
-        names = ("seconds", "spread", "other_s", "in_place", "sha256", "operators", "shapes")
+        names = ("seconds", "spread", "other_s", "in_place", "sha256", "operators", "shapes", "untuned")
         figures = {name: value[name] for name in names if name in value}
         each = tuple(map(cls.from_json, value.get("each", [])))
         verdict = Verdict.from_json(value["verdict"]) if value.get("verdict") else None

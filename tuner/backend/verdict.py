@@ -46,6 +46,12 @@ class Verdict:
         """Whether the untuned model shall be delivered: it is surely faster, or probably by a percent."""
         return self.high < 1.0 or self.gain < 1.0 - NEAR
 
+    @property
+    def of_untuned(self) -> Verdict:
+        """What it says where the untuned model is delivered: of the same turns, without the tuned model."""
+        seconds, peer = self.untuned_s, (self.peer, self.peer_s)
+        return Verdict(seconds, seconds, rounds=self.rounds, same=True, peer=peer[0], peer_s=peer[1])
+
     def __str__(self) -> str:
         """What came out, for people."""
         if self.same:

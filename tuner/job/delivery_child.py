@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self, TextIO
 
 import tvm
@@ -57,10 +58,10 @@ def deliver_in_child(payload: dict[str, Any], send: Send) -> dict[str, Any]:
     ``id`` of the board, and ``lock``, which is held while models run: here, or on the ``board`` at that
     address. With ``race`` the delivery has a verdict: the model is raced beside the one that a build without
     records makes. That makes it surer until so many seconds after the start of this call; the seconds that
-    this took are in ``surer_s``. The other model's configs are in ``untuned``, a list of
-    ``{"key", "config"}``.
+    this took are in ``surer_s``. ``same`` says that both are one model. Where the untuned model wins,
+    ``instead`` is its ``Delivery``, checked and timed in the same call.
     """
-    started, surer_s = time.perf_counter(), 0.0
+    started = time.perf_counter()
     # TVM's threads start at their first use, which in this process is still to come.
     os.environ["TVM_NUM_THREADS"] = str(payload["threads"])
     records = [Record.from_json(each) for each in payload["records"]]
@@ -69,11 +70,8 @@ def deliver_in_child(payload: dict[str, Any], send: Send) -> dict[str, Any]:
     with Path(payload["lock"]).open("w") as lock, tempfile.TemporaryDirectory(prefix="tilefleet-") as folder:
         parts = payload, tuned, untuned, Path(folder), lock, send
         if "board" in payload:
-            delivery = _on_board(*parts)
-        else:
-            delivery, surer_s = _here(*parts, started + payload.get("race", 0.0))
-    found = delivery.to_json()
-    return found if untuned is None else found | {"untuned": untuned.configs, "surer_s": surer_s}
+            return _on_board(*parts)
+        return _here(*parts, started + payload.get("race", 0.0))
 
 
 @dataclass(frozen=True)
@@ -99,13 +97,6 @@ class _Built:
         """What it is for each set of shapes."""
         return self.lowered.variants
 
-    @property
-    def configs(self) -> list[dict[str, Any]]:
-        """The config of each layer, of all sets of shapes, as ``{"key", "config"}``."""
-        layers = [layer for each in self.variants for layer in each.manifest.layers]
-        found = [(each.workload.key, each.config) for each in layers if each.workload and each.config]
-        return [{"key": key, "config": config.to_json()} for key, config in dict.fromkeys(found)]
-
     def rivals(self, untuned: Self | None) -> dict[str, Self]:
         """Who races: it, and the ``untuned`` model unless that is one and the same."""
         if untuned is None or structural_equal(self.lowered.module, untuned.lowered.module):
@@ -128,42 +119,52 @@ def _here(
     lock: TextIO,
     send: Send,
     until: float,
-) -> tuple[Delivery, float]:
-    """On this machine: all sets of shapes are checked, then timed call by call, then raced. The second value
-    is how many seconds, at most ``until`` that time, the races took to be surer."""
-    variants, threads = tuned.variants, payload["threads"]
-    machine = relax.VirtualMachine(tuned.compile(send), tvm.cpu())
+) -> dict[str, Any]:
+    """On this machine: all sets of shapes are checked, then timed call by call, then raced, which makes the
+    gain surer ``until`` that time."""
+    rivals = tuned.rivals(untuned)
     files = {}
-    for name, rival in tuned.rivals(untuned).items() if untuned else ():
+    for name, rival in rivals.items() if untuned else ():
         files[name] = folder / f"{name}.so"
         export(rival.compile(send, whole=True), files[name])
+    timed, surer_s = _alone(payload, tuned, lock, send), 0.0
+    if files and not any(each.check.wrong for each in timed.values()):
+        told = partial(send, {"stage": "run"})
+        for number, each in enumerate(tuned.variants):
+            feeds, more_s = random_feeds(each.inputs), until - time.perf_counter()
+            share_s = more_s / (len(timed) - number)
+            verdict, more_s = race(files, Path(payload["model"]), feeds, payload["threads"], share_s, told)
+            timed[each.name] = replace(timed[each.name], verdict=verdict)
+            surer_s += more_s
+    return _answer(timed, rivals, surer_s, lambda untuned: _alone(payload, untuned, lock, send))
+
+
+def _alone(payload: dict[str, Any], built: _Built, lock: TextIO, send: Send) -> dict[str, Delivery]:
+    """A model by itself on this machine, for each set of shapes; a wrong one is not timed."""
+    machine = relax.VirtualMachine(built.compile(send), tvm.cpu())
     checks: dict[str, Check] = {}
-    for each in variants:
+    for each in built.variants:
         found = check_and_locate(
-            lambda: machine["main"], _build_of(payload, each, variants), send, where=f"board {payload['id']}"
+            lambda: machine["main"],
+            _build_of(payload, each, built.variants),
+            send,
+            where=f"board {payload['id']}",
         )
         if found.wrong:
-            return Delivery.of_all({each.name: Delivery(found)}), 0.0
+            return {each.name: Delivery(found)}
         checks[each.name] = found
     take(lock, send)
-    told = partial(send, {"stage": "run"})
-    timed, surer_s = dict[str, Delivery](), 0.0
-    for each, (name, found) in zip(variants, checks.items(), strict=True):
-        feeds = random_feeds(each.inputs)
-        arguments = [*map(tvm.runtime.tensor, feeds.values())]
-        profiled = profile(machine, arguments, clock_of(threads), ROUNDS, LEAST, LONGEST_S, told)
-        verdict = None
-        if files:
-            more_s = (until - time.perf_counter()) / (len(variants) - len(timed))
-            verdict, more_s = race(files, Path(payload["model"]), feeds, threads, more_s, told)
-            surer_s += more_s
-        timed[name] = replace(_delivery(each, found, profiled), verdict=verdict)
-    return Delivery.of_all(timed), surer_s
+    timed, told = dict[str, Delivery](), partial(send, {"stage": "run"})
+    for each in built.variants:
+        arguments = [*map(tvm.runtime.tensor, random_feeds(each.inputs).values())]
+        profiled = profile(machine, arguments, clock_of(payload["threads"]), ROUNDS, LEAST, LONGEST_S, told)
+        timed[each.name] = _delivery(each, checks[each.name], profiled)
+    return timed
 
 
 def _on_board(
     payload: dict[str, Any], tuned: _Built, untuned: _Built | None, folder: Path, lock: TextIO, send: Send
-) -> Delivery:
+) -> dict[str, Any]:
     """On a board: one set of shapes after another, functions called one by one, the models in turns."""
     rivals = tuned.rivals(untuned)
     # On a board functions are called one by one whatever the module does.
@@ -175,19 +176,57 @@ def _on_board(
     }
     board = Board(wire, folder, cold, lambda: send({"stage": "call"}))
     models = {name: board.load(each.lowered.module, executables[name]) for name, each in rivals.items()}
-    where, sha256 = f"board {payload['id']}", hashlib.sha256(models[DELIVERED].path.read_bytes()).hexdigest()
-    found: dict[str, Delivery] = {}
+    runs: dict[str, dict[str, list[Calls]]] = {}
+
+    def checked(name: str, variant: Variant, main: BoardModel) -> Check:
+        build = _build_of(payload, variant, rivals[name].variants)
+        return check_on_board(main.itself, build, board, f"board {payload['id']}", send)
+
+    timed: dict[str, Delivery] = {}
     for each in tuned.variants:
         entered = {name: model.at(each.entry) for name, model in models.items()}
-        main = entered[DELIVERED]
-        checked = check_on_board(main.itself, _build_of(payload, each, tuned.variants), board, where, send)
-        if checked.wrong:
-            return Delivery.of_all({each.name: Delivery(checked)}, sha256)
+        found = checked(DELIVERED, each, entered[DELIVERED])
+        if found.wrong:
+            timed = {each.name: Delivery(found)}
+            break
         arguments = [*map(tvm.runtime.tensor, random_feeds(each.inputs).values())]
-        runs = run_on_board(entered, arguments, BOARD_ROUNDS)
-        timed = _delivery(each, checked, profile_on_board(runs[DELIVERED]))
-        found[each.name] = replace(timed, verdict=_verdict_on_board(runs) if untuned else None)
-    return Delivery.of_all(found, sha256)
+        mine = runs[each.entry] = run_on_board(entered, arguments, BOARD_ROUNDS)
+        verdict = _verdict_on_board(mine) if untuned else None
+        timed[each.name] = replace(_delivery(each, found, profile_on_board(mine[DELIVERED])), verdict=verdict)
+
+    def instead(untuned: _Built) -> dict[str, Delivery]:
+        """It was run already, and is checked."""
+        timed: dict[str, Delivery] = {}
+        for each in untuned.variants:
+            found = checked(UNTUNED, each, models[UNTUNED].at(each.entry))
+            if found.wrong:
+                return {each.name: Delivery(found)}
+            timed[each.name] = _delivery(each, found, profile_on_board(runs[each.entry][UNTUNED]))
+        return timed
+
+    sha256 = {name: hashlib.sha256(each.path.read_bytes()).hexdigest() for name, each in models.items()}
+    return _answer(timed, rivals, 0.0, instead, sha256)
+
+
+def _answer(
+    timed: Mapping[str, Delivery],
+    rivals: Mapping[str, _Built],
+    surer_s: float,
+    instead: Callable[[_Built], Mapping[str, Delivery]],
+    sha256: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, Any]:
+    """What a delivery comes to; ``instead`` checks and times the untuned model where that wins."""
+    delivery = Delivery.of_all(timed, sha256.get(DELIVERED, ""))
+    found = delivery.to_json() | {"surer_s": surer_s, "same": UNTUNED not in rivals}
+    if delivery.verdict is None or not delivery.verdict.lost:
+        return found
+    other = {
+        name: replace(each, verdict=verdict and verdict.of_untuned)
+        for name, each in instead(rivals[UNTUNED]).items()
+        for verdict in [timed[name].verdict]
+    }
+    untuned = replace(Delivery.of_all(other, sha256.get(UNTUNED, "")), untuned=True)
+    return found | {"instead": untuned.to_json()}
 
 
 def check_on_board(

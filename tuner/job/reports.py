@@ -13,6 +13,7 @@ from tuner.search import scheduler
 from tuner.search.task import TaskSearch
 from tuner.spec import JobSpec, Trial
 from tuner.states import JobState, Phase, TaskState
+from worker.outcome import ErrorKind
 
 Publish = Callable[[str, dict[str, Any]], None]
 """Takes an event's name and data. Called on the event loop: it must not block."""
@@ -113,15 +114,18 @@ def deadline_note(job: JobSpec) -> str:
 def verdict(searches: Sequence[TaskSearch], overdue: bool, delivered: bool = False) -> tuple[JobState, str]:
     """How a job came out that ran to its end, or until it was ``overdue``, and what is missing.
 
-    Where a model was ``delivered``, a task without a trial has the untuned config: nothing is missing.
+    Where a model was ``delivered``, a task without a trial, or of which all trials were withdrawn, has the
+    untuned config: nothing is missing.
     """
     # A chain without any is no loss: its parts are there.
     without = [search for search in searches if search.best is None and search.task.weight]
     untried = [search for search in without if delivered and not search.records]
-    if untried and untried == without:
-        tried = len(searches) > len(without)
-        layers = f"{len(untried)} of {len(searches)} tasks had no trial in the budget"
-        return JobState.DONE, f"{layers} and have the untuned config" if tried else ""
+    gone = [search for search in without if delivered and search.records and _all_withdrawn(search)]
+    if without and len(untried) + len(gone) == len(without):
+        tried = gone or len(searches) > len(without)
+        why = {"had no trial in the budget": untried, "have no record left that was not withdrawn": gone}
+        counts = (f"{len(some)} of {len(searches)} tasks {what}" for what, some in why.items() if some)
+        return JobState.DONE, f"{' and '.join(counts)} and have the untuned config" if tried else ""
     if not without:
         return JobState.DONE, ""
     errors = Counter(str(record.error) for search in without for record in search.records.values())
@@ -132,3 +136,7 @@ def verdict(searches: Sequence[TaskSearch], overdue: bool, delivered: bool = Fal
     names += ", ..." if len(without) > 3 else ""
     message = f"{len(without)} of {len(searches)} tasks have no config that ran ({found}): {names}"
     return JobState.INCOMPLETE if len(without) < len(searches) else JobState.FAILED, message
+
+
+def _all_withdrawn(search: TaskSearch) -> bool:
+    return all(record.error is ErrorKind.WITHDRAWN for record in search.records.values())

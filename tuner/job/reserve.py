@@ -6,27 +6,49 @@ import math
 
 from tuner.spec import JobSpec
 
-LEAST_S, TASK_S, PLANS = 3.0, 0.3, 8
-"""Expected of the first job here: so long, and so long for each distinct layer. Where that is more, it is so
-many times as long as the untuned plan took, since a busy machine takes longer for all."""
+LEAST_S, TASK_S = 5.0, 0.6
+"""Expected of the first job here: so long, and so long for each distinct layer."""
+PLANS, SIMULATED_PLANS = 20, 40
+"""Where that is more, it is so many times as long as the untuned plan took, since a busy machine takes longer
+for all. A simulated board runs code slowly."""
 TRIAL_S = 0.5
 """Seconds that a trial takes, about."""
 SPARE = 1.15
 """Factor on what was seen, as the next model has other kernels."""
+BOTH = 2.0
+"""So many times as long as the untuned model alone take both models."""
 
 
 class Deliveries:
-    """What the deliveries of one service took; shared by its jobs."""
+    """What the deliveries of one service took; shared by its jobs.
+
+    All seconds are those of two models that were built and raced; of the untuned one alone they are BOTH
+    times less.
+    """
 
     def __init__(self) -> None:
         self._seconds: dict[tuple[str | None, str, str, int], float] = {}
         self._a_task: dict[tuple[str, str, int], float] = {}
 
-    def observe(self, job: JobSpec, seconds: float) -> None:
-        """Take in what the delivery of ``job`` took, without what was spent to make its gain surer."""
+    def observe(self, job: JobSpec, seconds: float, same: bool = False) -> None:
+        """Take in what the delivery of ``job`` took, without what was spent to make its gain surer. It was
+        that of the untuned model alone where both are the ``same``."""
+        self._keep(job, BOTH * seconds if same else seconds)
+
+    def took_longer(self, job: JobSpec, seconds: float, same: bool) -> None:
+        """Take in that so many seconds were not enough: twice as many are expected then, unless more were."""
+        longer_s = (BOTH if same else 1.0) * 2 * seconds
+        if longer_s > self.expected_s(job) / SPARE:
+            self._keep(job, longer_s)
+
+    def _keep(self, job: JobSpec, seconds: float) -> None:
         self._seconds[(job.model, *_board(job))] = seconds
         a_task, before = seconds / max(1, len(job.tasks)), self._a_task.get(_board(job))
         self._a_task[_board(job)] = a_task if before is None else (a_task + before) / 2
+
+    def seen_s(self, job: JobSpec) -> float:
+        """What the last delivery of this model on such a board took; 0 where there was none."""
+        return self._seconds.get((job.model, *_board(job)), 0.0)
 
     def expected_s(self, job: JobSpec) -> float:
         """What the delivery of ``job`` will take: as for its model before, or by its number of layers."""
@@ -35,7 +57,8 @@ class Deliveries:
         known = self._seconds.get((job.model, *_board(job)))
         if known is None:
             a_task = self._a_task.get(_board(job))
-            first = max(LEAST_S + TASK_S * len(job.tasks), PLANS * job.planned_s)
+            plans = PLANS if job.demand.clock == "wall" else SIMULATED_PLANS
+            first = max(LEAST_S + TASK_S * len(job.tasks), plans * job.planned_s)
             known = first if a_task is None else a_task * len(job.tasks)
         return SPARE * known
 

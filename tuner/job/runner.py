@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -130,7 +130,8 @@ class _Run:
                     self._enter(Phase.COMPARING)
                     note = await self._place()
                     self._enter(Phase.BUILDING)
-                    built = await self._deliver()
+                    async with self._until(self.allowance.left) as over:
+                        built = await self._deliver(over)
             if self.cancelled.is_set():
                 return await self._end(JobState.CANCELLED)
             state, message = reports.verdict(self.searches, overdue, self.delivered)
@@ -349,26 +350,17 @@ class _Run:
         parts = (self.job, self.searches, self.engine, self.store, self.cancelled)
         return self._publish_best(*await placing.place(*parts, self.allowance.place_left()))
 
-    async def _deliver(self) -> str:
-        """Build, check and race the model; what there is to say of it."""
+    async def _deliver(self, over: asyncio.Event) -> str:
+        """Build, check and race the model until it is ``over``; what there is to say of it."""
         parts = (self.job, self.searches, self.engine, self.store, self.cancelled)
         left, told = self.allowance.left, self.deliveries
-        changed, note, self.delivered = await deliver(*parts, self._measure, left, told)
+        changed, note, self.delivered = await deliver(*parts, over, left, told)
         return self._publish_best(changed, note)
 
     def _publish_best(self, changed: Sequence[TaskSearch], note: str = "") -> str:
         for each in changed:
             self.publish("best", reports.best_event(each, self.searches))
         return note
-
-    async def _measure(self, wanted: Mapping[TaskSearch, list[Config]]) -> None:
-        """Trials beyond the budget."""
-        for search, configs in wanted.items():
-            self._send(search, configs, self.cancelled)
-        while self.sent:
-            await asyncio.wait(self.sent)
-            for finished in [work for work in self.sent if work.done()]:
-                await self._came_back(finished)
 
     @asynccontextmanager
     async def _until(self, left: Callable[[], float]) -> AsyncIterator[asyncio.Event]:

@@ -58,7 +58,8 @@ class Store(Protocol):
         """The job's log, by which its model is built: the best of each workload and pair of layouts, and the
         trials that are ``recommended``, those included that failed for good.
 
-        So whoever builds by that log later gets what the job has delivered.
+        So whoever builds by that log later gets what the job has delivered: where that is the untuned model
+        (``Delivery.untuned``), there is no record.
         """
 
     def relayouts(self, target: Target, threads: int, clock: str) -> list[str]:
