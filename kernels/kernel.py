@@ -164,7 +164,7 @@ class Kernel(ABC, Generic[W]):
 
     def predict(self, workload: W, config: Config, target: Target, threads: int = 1) -> float:
         """Predicted seconds on ``threads`` cores. Only its order between configs and kernels matters."""
-        return machine.seconds(self.plan(workload, config, target, threads).cycles())
+        return machine.seconds(target, self.plan(workload, config, target, threads).cycles())
 
     def residents(self, workload: W, config: Config, target: Target) -> list[Resident]:
         """``Plan.residents`` of ``config``."""

@@ -6,9 +6,9 @@ The simulated boards (``worker/fleet/drivers/sim_models.py``) have the targets o
 from __future__ import annotations
 
 from kernels.targets import arm, hexagon, power, riscv, x86
-from kernels.targets.base import Target, from_json, to_json
+from kernels.targets.base import Target, from_json, same_code, to_json
 
-__all__ = ["CATALOGUE", "Target", "from_json", "to_json"]
+__all__ = ["CATALOGUE", "Target", "from_json", "same_code", "to_json"]
 
 CATALOGUE: dict[str, Target] = {
     target.name: target for group in (x86, arm, power, hexagon, riscv) for target in group.TARGETS

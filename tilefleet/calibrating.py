@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from tilefleet.one_board import started_board
 from worker.build.artifacts import ArtifactStore
 from worker.calibrate.calibrate import calibrate
 from worker.calibrate.figure import Figure
+from worker.calibrate.target import with_figures as with_measured
 from worker.children.nursery import ChildError
 from worker.fleet.drivers.base import Driver
 from worker.fleet.drivers.sim_figures import figures_of, with_figures
@@ -32,6 +34,21 @@ class Calibration:
     clock: str
     model: str
     figures: Sequence[Figure]
+    base: Target
+
+    def target_toml(self, name: str) -> str:
+        """A ``[[target]]`` of a fleet file called ``name``: the board's target with what was found.
+
+        Raises TilefleetError where that is no target.
+        """
+        try:
+            target = with_measured(self.base, self.figures, name)
+        except ValueError as error:
+            raise TilefleetError(f"board {self.board} gives no target: {error}") from None
+        lines = [f"# measured on {self.board} ({self.target}), clock {self.clock}", "[[target]]"]
+        # What JSON says of words, numbers and lists of words is TOML.
+        lines += [f"{field} = {json.dumps(value)}" for field, value in targets.to_json(target).items()]
+        return "".join(f"{line}\n" for line in lines)
 
     def toml(self) -> str:
         """``[board.figures]`` of a fleet file; comments say what was not told, or has no place there."""
@@ -71,7 +88,8 @@ def calibrated(name: str, file: Path | None) -> Calibration:
             found = calibrate(board.nursery, board.driver, target, store=store, lock_dir=Path(folder))
         except ChildError as error:
             raise TilefleetError(f"board {name} could not be calibrated: {error}") from None
-        return Calibration(name, target.name, board.driver.clock, _model_of(board.driver, target), found)
+        model = _model_of(board.driver, target)
+        return Calibration(name, target.name, board.driver.clock, model, found, target)
 
 
 def _model_of(driver: Driver, target: Target) -> str:

@@ -5,15 +5,19 @@ Coarse on purpose: it has to order configs and kernels, not to forecast times.
 
 from __future__ import annotations
 
+from typing import Literal
+
 from kernels.target import Target
 
+Level = Literal["l2", "l3", "dram"]
+"""Where a line comes from that the first cache has not."""
+
 CLOCK_HZ = 3e9
-FMA_LATENCY = 4
+"""Where nobody knows the clock rate."""
 CALL_CYCLES = 10
 """Entering and leaving one micro-kernel: addresses, loop control; much of it overlaps with the next."""
-MOVE_CYCLES = 2
-"""Copying one vector between places in the caches: a load, a store, and their addresses."""
-
+LOOP = 4
+"""Instructions of a step beside products and loads: addresses, a branch; seen in code for Arm."""
 ALONE = 2.0
 """How many line loads overlap where prefetchers lose count of the streams."""
 PAGE_BYTES = 4096
@@ -22,19 +26,39 @@ CONFLICTS = 1.16
 """What ``crowding`` costs: measured for products and convolutions on a Zen 4, 1.12 to 1.32."""
 
 
-def seconds(cycles: float) -> float:
+def seconds(target: Target, cycles: float) -> float:
     """Cycles of one core as seconds."""
-    return cycles / CLOCK_HZ
+    return cycles / (target.hz or CLOCK_HZ)
 
 
-def step_cycles(target: Target, broadcasts: int, vectors: int, chains: int = 1) -> float:
+def store_cycles(target: Target) -> float:
+    """Storing one vector, beside other work: a cycle where stores are no slower."""
+    return max(1.0, 1 / target.stores_per_cycle)
+
+
+def move_cycles(target: Target) -> float:
+    """Copying one vector between places in the caches: a load, a store, and their addresses."""
+    return 1.0 + store_cycles(target)
+
+
+def step_cycles(target: Target, broadcasts: int, vectors: int, chains: int = 1, together: int = 1) -> float:
     """One step of an outer-product micro-kernel: ``broadcasts`` x ``vectors`` multiply-adds.
 
-    ``chains`` sets of accumulators take turns; with too few of them the adds wait for each other.
+    ``chains`` sets of accumulators take turns; with too few of them the adds wait for each other. One load
+    brings so many broadcast values ``together``.
     """
-    arithmetic = broadcasts * vectors / target.fmas_per_cycle
-    loads = (broadcasts + vectors) / target.loads_per_cycle
-    return max(arithmetic, loads, FMA_LATENCY / chains)
+    sums, loads = broadcasts * vectors, broadcasts / together + vectors
+    begun = (sums + loads + LOOP) / target.issue_width if target.issue_width else 0.0
+    busy = max(sums / target.fmas_per_cycle, loads / target.loads_per_cycle)
+    return max(busy, begun, target.fma_latency / chains)
+
+
+def paired(target: Target) -> int:
+    """How many neighbours one load brings that are broadcast, where the front end was measured.
+
+    Elsewhere ``loads_per_cycle`` is a fit that has this in it.
+    """
+    return target.isa.broadcasts if target.issue_width else 1
 
 
 def crowding(target: Target, lines: int, apart: int) -> float:
@@ -47,15 +71,47 @@ def crowding(target: Target, lines: int, apart: int) -> float:
 
 def stream_cycles(target: Target, size: float, footprint: float) -> float:
     """Loading ``size`` bytes in order, where ``footprint`` bytes were touched since their last use."""
+    return lines_cycles(target, size / target.line_bytes, level_of(target, footprint))
+
+
+def level_of(target: Target, footprint: float) -> Level | None:
+    """Where a byte is found again after ``footprint`` bytes were touched; None for the first cache."""
     if footprint <= target.l1_bytes:
-        return 0.0
+        return None
     if footprint <= target.l2_bytes:
-        line = target.l2_cycles
-    elif footprint <= target.l3_bytes:
-        line = target.l3_cycles
-    else:
-        line = target.dram_cycles
-    return size / target.line_bytes * line / target.misses_in_flight
+        return "l2"
+    return "l3" if footprint <= target.l3_bytes else "dram"
+
+
+def latency(target: Target, level: Level | None) -> float:
+    """Cycles that a load waits for a line from a level, beyond one from the first cache."""
+    if level is None:
+        return 0.0
+    return target.l2_cycles if level == "l2" else target.l3_cycles if level == "l3" else target.dram_cycles
+
+
+def lines_cycles(target: Target, lines: float, level: Level | None) -> float:
+    """Loading so many lines in order from a level: as measured, else as many at once as may be under way."""
+    if level is None:
+        return 0.0
+    measured = target.dram_stream_cycles
+    if level != "dram":
+        measured = target.l2_stream_cycles if level == "l2" else target.l3_stream_cycles
+    return lines * measured if measured else lines * latency(target, level) / target.misses_in_flight
+
+
+def exposed(target: Target, usual: float) -> float:
+    """The part of a stream of weights from the second cache that costs time beside products.
+
+    ``usual`` where nobody has measured streams: the figures of a target then say how well they overlap. What
+    was measured is what lines cost beyond that, and products do not hide it.
+    """
+    return 1.0 if target.l2_stream_cycles else usual
+
+
+def scattered_cycles(target: Target, size: float, footprint: float) -> float:
+    """``stream_cycles`` where prefetchers lose count of the streams."""
+    return size / target.line_bytes * latency(target, level_of(target, footprint)) / ALONE
 
 
 def cold_cycles(target: Target, size: float) -> float:

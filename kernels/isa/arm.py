@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from kernels.isa.base import Isa
 
-AARCH64 = Isa("aarch64", ("aarch64", "arm64"), lambda _: "NEON", chooses_bounds=False)
+AARCH64 = Isa(
+    "aarch64",
+    ("aarch64", "arm64"),
+    lambda _: "NEON",
+    chooses_bounds=False,
+    # LLVM loads two neighbours at once, and multiplies by an element of a register.
+    broadcasts=2,
+)
 ARM32 = Isa(
     "arm",
     ("arm",),

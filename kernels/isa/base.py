@@ -17,6 +17,7 @@ class Isa:
     has instructions for square roots and for rounding floats to whole numbers, ``chooses_bounds`` whether a
     bound is best kept by a comparison and a choice, of which a NaN comes out: Arm has an instruction for
     LLVM's ``maximum``, and on Hexagon LLVM takes the choice for an instruction that loses the NaN.
+    ``broadcasts`` are how many neighbours one load brings that multiply whole vectors each.
     """
 
     name: str
@@ -27,3 +28,4 @@ class Isa:
     known: frozenset[str] | None = None
     rounds_floats: bool = True
     chooses_bounds: bool = True
+    broadcasts: int = 1

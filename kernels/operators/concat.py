@@ -33,12 +33,12 @@ def predict_concat(
     """Predicted seconds: a copy, in NHWC one of a few vectors for every pixel of each input."""
     n, c, h, w = out_shape(shapes)
     lanes, elements = target.lanes(), n * c * h * w
-    work = elements * machine.MOVE_CYCLES / lanes
+    work = elements * machine.move_cycles(target) / lanes
     if layout == NHWC:
         vectors = sum(ceil_div(shape[1], lanes) for shape in shapes)
-        work = 1.0 * n * h * w * (vectors * machine.MOVE_CYCLES + len(shapes) * ROW_CYCLES)
+        work = 1.0 * n * h * w * (vectors * machine.move_cycles(target) + len(shapes) * ROW_CYCLES)
     cycles = machine.overlapped(work, machine.stream_cycles(target, 8 * elements, 8 * elements))
-    return machine.seconds(machine.CALL_CYCLES + cycles / threads_for(elements, threads))
+    return machine.seconds(target, machine.CALL_CYCLES + cycles / threads_for(elements, threads))
 
 
 def build_concat(

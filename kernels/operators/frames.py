@@ -52,10 +52,10 @@ def predict_frames(each: Frames, layout: str, target: Target, threads: int = 1) 
     inside, lanes, run = channels_inside(layout, c), target.lanes(), each.shape[1] // each.groups
     runs = n * h * w * each.taps * each.groups if layout == NHWC else n * each.taps * each.groups
     together = inside == 1 or run >= min(inside, lanes)
-    work = prod(each.out) / (lanes if together else 1) * machine.MOVE_CYCLES + runs * ROW_CYCLES
+    work = prod(each.out) / (lanes if together else 1) * machine.move_cycles(target) + runs * ROW_CYCLES
     size = 4 * (prod(each.shape) + prod(each.out))
     cycles = machine.overlapped(work, machine.stream_cycles(target, size, size))
-    return machine.seconds(machine.CALL_CYCLES + cycles / threads_for(prod(each.out), threads))
+    return machine.seconds(target, machine.CALL_CYCLES + cycles / threads_for(prod(each.out), threads))
 
 
 def build_frames(each: Frames, layout: str, target: Target, threads: int, name: str) -> PrimFunc:

@@ -97,10 +97,10 @@ def predict_interleave(each: Interleave, layout: str, target: Target, threads: i
     inside, lanes = channels_inside(layout, c), target.lanes()
     rows, run = (n * c * h, w) if inside == 1 else (n * h * w * (c // inside), min(inside, each.run))
     vectors = prod(each.out) / (1 if inside > 1 and run < inside else min(lanes, run))
-    work = vectors * machine.MOVE_CYCLES + rows * ROW_CYCLES
+    work = vectors * machine.move_cycles(target) + rows * ROW_CYCLES
     size = 8 * prod(each.out)
     cycles = machine.overlapped(work, machine.stream_cycles(target, size, size))
-    return machine.seconds(machine.CALL_CYCLES + cycles / threads_for(prod(each.out), threads))
+    return machine.seconds(target, machine.CALL_CYCLES + cycles / threads_for(prod(each.out), threads))
 
 
 def build_interleave(each: Interleave, layout: str, target: Target, threads: int, name: str) -> PrimFunc:

@@ -84,7 +84,7 @@ def predict_pool(pool: Pool, layout: str, target: Target, threads: int = 1) -> f
     work = vectors / target.loads_per_cycle + starts * ROW_CYCLES
     size = 4 * (elements + outputs)
     cycles = machine.overlapped(work, machine.stream_cycles(target, size, size))
-    return machine.seconds(cycles / threads_for(elements, threads))
+    return machine.seconds(target, cycles / threads_for(elements, threads))
 
 
 def build_pool(pool: Pool, layout: str, target: Target, threads: int, name: str) -> PrimFunc:

@@ -50,9 +50,9 @@ def predict_relayout(shape: tuple[int, ...], source: str, to: str, target: Targe
         return 0.0
     elements, lanes = math.prod(shape), target.lanes()
     # Transposing hides behind loads and stores: on an AMD EPYC all pairs take about as long as a copy.
-    work = elements / lanes * machine.MOVE_CYCLES
+    work = elements / lanes * machine.move_cycles(target)
     cycles = machine.overlapped(work, machine.stream_cycles(target, 8 * elements, 8 * elements))
-    return machine.seconds(machine.CALL_CYCLES + cycles / threads_for(elements, threads))
+    return machine.seconds(target, machine.CALL_CYCLES + cycles / threads_for(elements, threads))
 
 
 def build_relayout(

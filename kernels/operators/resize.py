@@ -71,15 +71,15 @@ def predict_resize(each: Resize, layout: str, target: Target, threads: int = 1) 
     taps = each.columns.taps
     if inside == 1:
         vectors = each.columns.repeats in (1, 2)
-        work = elements * (machine.MOVE_CYCLES / lanes if vectors else taps * GATHER_CYCLES)
+        work = elements * (machine.move_cycles(target) / lanes if vectors else taps * GATHER_CYCLES)
     else:
-        moved = ceil_div(inside, lanes) * taps * machine.MOVE_CYCLES
+        moved = ceil_div(inside, lanes) * taps * machine.move_cycles(target)
         work = elements / inside * (moved + PIXEL_CYCLES)
     if each.rows.taps > 1:
         summed = elements * each.columns.before / each.columns.after
-        work += summed / lanes * each.rows.taps * machine.MOVE_CYCLES
+        work += summed / lanes * each.rows.taps * machine.move_cycles(target)
     cycles = machine.overlapped(work, machine.stream_cycles(target, 8 * elements, 8 * elements))
-    return machine.seconds(machine.CALL_CYCLES + cycles / threads_for(elements, threads))
+    return machine.seconds(target, machine.CALL_CYCLES + cycles / threads_for(elements, threads))
 
 
 def build_resize(each: Resize, layout: str, target: Target, threads: int, name: str) -> PrimFunc:

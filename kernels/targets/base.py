@@ -26,10 +26,12 @@ class Target:
     them. ``integer_vector_*`` are 0 where integers share the registers of floats. ``matrix`` names the matrix
     engine's instruction set (``mma`` of Power), empty where there is none. ``fast_bytes`` is memory beside
     the caches that code fills itself (Hexagon's VTCM), 0 where there is none. ``hz`` is the usual clock rate,
-    0 where it is unknown. Neither of the two makes a machine another kind: one tells people about it, the
-    other which configs fit. Nor do the last four, which only rank configs (``emit/machine.py``): vector
+    0 where it is unknown. Neither of the two makes a machine another kind: one makes seconds of cycles, the
+    other says which configs fit. Nor do the last ones, which only rank configs (``emit/machine.py``): vector
     multiply-adds a cycle, loads a cycle that are sustained while lines arrive from L2 as well, how many line
-    loads a core and its prefetchers overlap, and how many sequential streams these follow.
+    loads a core and its prefetchers overlap, how many sequential streams these follow, instructions that
+    begin in a cycle (0: no limit is known), cycles until a sum can be added to again, stores of a vector a
+    cycle, and what a line of a stream costs from each level (0: its latency over ``misses_in_flight``).
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT_FIELDS
@@ -55,6 +57,12 @@ class Target:
     loads_per_cycle: float = 1.6
     misses_in_flight: float = 32.0
     streams: int = 32
+    issue_width: float = 0.0
+    fma_latency: float = 4.0
+    stores_per_cycle: float = 1.0
+    l2_stream_cycles: float = 0.0
+    l3_stream_cycles: float = 0.0
+    dram_stream_cycles: float = 0.0
 
     def lanes(self, dtype: str = "float32") -> int:
         """Elements of ``dtype`` in one vector register."""
@@ -98,7 +106,16 @@ class Target:
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
 
-_NOT_IN_KEY = ("name", "hz", "fmas_per_cycle", "loads_per_cycle", "misses_in_flight", "streams", "fast_bytes")
+_CODE = (
+    *("triple", "cpu", "features", "vector_bits", "vector_registers", "integer_vector_bits"),
+    *("integer_vector_registers", "matrix", "fast_bytes"),
+)
+"""Facts that decide what code runs at all."""
+_RANKING = (
+    *("fmas_per_cycle", "loads_per_cycle", "misses_in_flight", "streams", "issue_width", "fma_latency"),
+    *("stores_per_cycle", "l2_stream_cycles", "l3_stream_cycles", "dram_stream_cycles"),
+)
+_NOT_IN_KEY = ("name", "hz", "fast_bytes", *_RANKING)
 _IN_KEY_IF_SET = ("integer_vector_bits", "integer_vector_registers", "matrix")
 """Facts younger than the first records, whose keys still hold."""
 
@@ -125,6 +142,7 @@ _LEAST: dict[str, float] = {
     "fmas_per_cycle": 1 / 1024,
     "loads_per_cycle": 1 / 1024,
     "misses_in_flight": 1 / 1024,
+    "stores_per_cycle": 1 / 1024,
 }
 """What kernels divide by, and fewer registers than they can work with; 0 for all else."""
 
@@ -132,6 +150,11 @@ _LEAST: dict[str, float] = {
 def to_json(target: Target) -> dict[str, Any]:
     """The target as plain JSON values; ``from_json`` reads it back."""
     return {**_facts(target), "features": list(target.features)}
+
+
+def same_code(one: Target, other: Target) -> bool:
+    """Whether both run the same code: they differ in their names, sizes and speeds alone."""
+    return all(getattr(one, name) == getattr(other, name) for name in _CODE)
 
 
 def _facts(target: Target) -> dict[str, Any]:

@@ -30,6 +30,18 @@ class Target(BaseModel):
     matrix: str = Field(description="The matrix engine's instruction set, or empty.", examples=["mma"])
     fast_bytes: int = Field(description="Memory that code fills itself; 0 where there is none.", examples=[0])
     hz: int = Field(description="The usual clock rate; 0 where it is unknown.", examples=[4_000_000_000])
+    fmas_per_cycle: float = Field(description="Vector multiply-adds a cycle.", examples=[2.0])
+    loads_per_cycle: float = Field(description="Vector loads a cycle.", examples=[1.6])
+    misses_in_flight: float = Field(description="Line loads that overlap.", examples=[32.0])
+    streams: int = Field(description="Sequential streams that prefetchers follow.", examples=[32])
+    issue_width: float = Field(description="Instructions a cycle; 0 where it is unknown.", examples=[4.0])
+    fma_latency: float = Field(description="Cycles until a sum can be added to again.", examples=[4.0])
+    stores_per_cycle: float = Field(description="Stores of a vector a cycle.", examples=[1.0])
+    l2_stream_cycles: float = Field(description="Cycles a line of a stream; 0: not measured.", examples=[4.0])
+    l3_stream_cycles: float = Field(description="Cycles a line of a stream; 0: not measured.", examples=[0.0])
+    dram_stream_cycles: float = Field(
+        description="Cycles a line of a stream; 0: not measured.", examples=[22.0]
+    )
 
 
 class TargetList(Items[Target]):

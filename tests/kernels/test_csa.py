@@ -114,3 +114,13 @@ def test_windows_read_in_place_take_up_whole_lines():
     too_deep = dataclasses.replace(in_place, n_c=64)
     assert (packed.l1_overflow_lines, in_place.l1_overflow_lines) == (0, 0)
     assert too_deep.l1_overflow_lines == 15 * 16 * 8192 // 64  # 16 tiles of each kind
+
+
+def test_moving_tiles_in_place_are_no_more_than_the_planes():
+    """Each of the 16 tiles takes up whole lines, which its neighbour shares."""
+    conv = Conv2d(1, 64, 16, 16, 64, 1, 1)
+    in_place = Slicing(conv, AVX2, 8, 16, WEIGHT_STATIONARY, 64, 16, 1, packed=False)
+    assert in_place.moving_bytes == 64 * 256 * 4 < 16 * in_place.in_tile
+    assert dataclasses.replace(in_place, packed=True).moving_bytes == 16 * 4096
+    assert dataclasses.replace(in_place, k2=2).moving_bytes == 2 * in_place.in_tile
+    assert dataclasses.replace(in_place, order=INPUT_STATIONARY).moving_bytes == 16 * 2048

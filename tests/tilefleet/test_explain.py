@@ -163,6 +163,7 @@ def test_the_best_of_a_log(tmp_path: Path) -> None:
         (['{"kind": "gemm", "m": 1}'], "WORKLOAD: gemm"),
         (["{"], "WORKLOAD: Expecting"),
         ([text(GEMM), "--target", "abacus"], "unknown target 'abacus'"),
+        ([text(GEMM), "--target", "rpi4", "--targets", "none.toml"], "none.toml: No such file"),
         ([text(GEMM), "--config", "fast"], "--config is JSON, `best` or `analysis`"),
         ([text(GEMM), "--config", "[1]"], "expected a JSON object"),
         ([text(GEMM), "--config", '{"kernel": "winograd"}'], "kernel winograd does not apply"),

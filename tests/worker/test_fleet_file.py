@@ -78,7 +78,7 @@ SIM = '[[board]]\nid = "a"\nkind = "simulated"\nmodel = "rpi4-sim"\n'
             r"board 2 \(b\): kind: there is no 'hots'; there are",
         ),
         (SIM + "colour = 'red'", r"board 1 \(a\): colour: there is no such field"),
-        (SIM + "target = 'rpi4'", r"board 1 \(a\): target: there is no such field of a board of"),
+        (SIM + "address = 'h:1'", r"board 1 \(a\): address: there is no such field of a board of"),
         (SIM.replace("rpi4-sim", "vax"), r"board 1 \(a\): model: there is no 'vax'; there are .*rpi4-sim"),
         (SIM + SIM, r"board a is there 2 times; give each another id"),
         (SIM.replace('"a"', '"a b"'), r"id: a board's id is"),

@@ -30,21 +30,30 @@ def calibrate(
             "--output", "-o", dir_okay=False, help="Write [board.figures] for a fleet file into this file."
         ),
     ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            help="Write into --output the board's target instead, with what was found, by this name."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Measure caches, memory and pipes of a board, in about a minute: the figures of a simulated one like it.
+    """Measure caches, memory and pipes of a board, in about a minute.
 
+    They are the figures of a simulated board like it, or of a target of its own, by which kernels are chosen.
     Kernels of our own run there as candidates do. What a board does not tell is a line with the reason.
     """
     if output is not None and not output.absolute().parent.is_dir():
         raise TilefleetError(f"{output}: there is no folder {output.parent}; make it first")
+    if target is not None and output is None:
+        raise TilefleetError(f"--target {target} needs --output, the file that it is written into")
     with working(f"measuring {board}"):
         # Here, because it brings much along, which no other command should wait for.
         from tilefleet.calibrating import calibrated
 
         found = calibrated(board, fleet)
     if output is not None:
-        output.write_text(found.toml())
+        output.write_text(found.toml() if target is None else found.target_toml(target))
     value = {"board": found.board, "target": found.target, "clock": found.clock}
     show({**value, "figures": [each.to_json() for each in found.figures]}, as_json, _table(found))
 

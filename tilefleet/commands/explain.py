@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tilefleet.commands.common import Json, Url, connect, show, working
-from tilefleet.commands.options import TargetName, Threads
+from tilefleet.commands.options import TargetFile, TargetName, Threads, named_target
 from tilefleet.errors import ServerUnreachable, TilefleetError
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ def explain(
         Path | None,
         typer.Option(exists=True, dir_okay=False, help="Take records from this tuning log, not the server."),
     ] = None,
+    target_file: TargetFile = None,
     as_json: Json = False,
     url: Url = None,
 ) -> None:
@@ -50,7 +51,7 @@ def explain(
         Nursery(("tvm", "tuner.explain.explain")) as nursery,
         working("looking for what is known of the workload") as say,
     ):
-        known, machine = _known(nursery, workload, target, log, url)
+        known, machine = _known(nursery, workload, target, target_file, log, url)
         versions = _call(nursery, "tuner.explain.explain:versions_in_child", None)
         records = known.of(machine, threads, versions)
         given, origin = _chosen(config, records, log)
@@ -80,16 +81,17 @@ def explain(
 
 
 def _known(
-    nursery: Nursery, wanted: str, target: str, log: Path | None, url: str | None
+    nursery: Nursery, wanted: str, target: str, file: Path | None, log: Path | None, url: str | None
 ) -> tuple[Measured, Target]:
     """What is known of the workload, and the target: the server's, else this machine's or a built-in."""
     from tilefleet import measured
 
     if log is not None:
-        return measured.from_log(log, wanted), _local_target(nursery, target)
+        return measured.from_log(log, wanted), _local_target(nursery, target, file)
     try:
         with connect(url) as client:
-            machine = measured.server_target(client, target) or _local_target(nursery, target)
+            served = None if file else measured.server_target(client, target)
+            machine = served or _local_target(nursery, target, file)
             return measured.from_server(client, wanted), machine
     except ServerUnreachable as error:
         workload = measured.parsed(wanted)
@@ -97,18 +99,15 @@ def _known(
             raise TilefleetError(f"{error}; a workload given as JSON needs none") from None
         if url is not None:
             raise
-        return measured.Measured(workload), _local_target(nursery, target)
+        return measured.Measured(workload), _local_target(nursery, target, file)
 
 
-def _local_target(nursery: Nursery, name: str) -> Target:
+def _local_target(nursery: Nursery, name: str, file: Path | None) -> Target:
     from kernels import target as targets
-    from kernels.target import CATALOGUE
 
     if name == "host":
         return targets.from_json(_call(nursery, "worker.measure.host:host_target_in_child", None))
-    if name not in CATALOGUE:
-        raise TilefleetError(f"unknown target {name!r}; there are: {', '.join(sorted(['host', *CATALOGUE]))}")
-    return CATALOGUE[name]
+    return named_target(name, file)
 
 
 def _chosen(wanted: str | None, records: list[Record], log: Path | None) -> tuple[dict[str, Any] | None, str]:

@@ -17,9 +17,11 @@ from tilefleet.commands.options import (
     DataOption,
     ModelFile,
     NumericsOption,
+    TargetFile,
     TargetName,
     Threads,
     ValueOption,
+    named_target,
     read_values,
 )
 from tilefleet.commands.shape_options import Set, ShapeOption, read_sets
@@ -38,9 +40,6 @@ if TYPE_CHECKING:
     from tuner.log.record import Record
     from tuner.log.relayouts import Relayouts
 
-TargetFile = Annotated[
-    Path | None, typer.Option("--targets", help="A fleet file, or one of targets, with more targets.")
-]
 LogFile = Annotated[Path, typer.Option("--log", exists=True, dir_okay=False, help="A tuning log.")]
 
 
@@ -352,17 +351,7 @@ def resolve_target(name: str, file: Path | None = None) -> Target:
         from worker.measure.host import host_target
 
         return host_target()
-    from kernels.target import CATALOGUE
-    from worker.fleet.fleet_file import FleetError, read_targets
-
-    try:
-        known = {**CATALOGUE, **(read_targets(file) if file else {})}
-    except FleetError as error:
-        raise TilefleetError(str(error)) from None
-    if name not in known:
-        there_are = ", ".join(sorted(["host", *known]))
-        raise TilefleetError(f"unknown target {name!r}; there are: {there_are}; others by --targets FILE")
-    return known[name]
+    return named_target(name, file)
 
 
 def _matches(

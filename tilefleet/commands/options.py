@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kernels.numerics import Numerics
+from tilefleet.errors import TilefleetError
+
+if TYPE_CHECKING:
+    from kernels.target import Target
 
 ModelFile = Annotated[
     Path, typer.Argument(exists=True, dir_okay=False, metavar="MODEL", help="An ONNX or TFLite file.")
 ]
 TargetName = Annotated[str, typer.Option("--target", help="The target; `host` is this machine.")]
+TargetFile = Annotated[
+    Path | None, typer.Option("--targets", help="A fleet file, or one of targets, with more targets.")
+]
 Threads = Annotated[int, typer.Option(min=1, help="Threads a kernel may use.")]
 NumericsOption = Annotated[
     Numerics, typer.Option("--numerics", help="Allow relaxed configs: none, for floats, or for all.")
@@ -54,3 +61,19 @@ def _number(text: str) -> float:
         return int(text)
     except ValueError:
         return float(text)
+
+
+def named_target(name: str, file: Path | None) -> Target:
+    """The target called ``name`` of the catalogue or of ``file``; raises TilefleetError."""
+    # Here, because they bring much along, which no other command should wait for.
+    from kernels.target import CATALOGUE
+    from worker.fleet.fleet_file import FleetError, read_targets
+
+    try:
+        known = {**CATALOGUE, **(read_targets(file) if file else {})}
+    except FleetError as error:
+        raise TilefleetError(str(error)) from None
+    if name not in known:
+        there_are = ", ".join(sorted(["host", *known]))
+        raise TilefleetError(f"unknown target {name!r}; there are: {there_are}; others by --targets FILE")
+    return known[name]

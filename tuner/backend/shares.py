@@ -72,7 +72,7 @@ def parts_of(partition: Partition, plan: Plan, target: Target, threads: int) -> 
     found: dict[tuple[str, str, str], list[float]] = {}
     for product, option in zip(partition.products, plan.options, strict=True):
         workload = product.workload
-        slow_s = machine.seconds(workload.flops / UNTUNED_FLOPS_PER_CYCLE)
+        slow_s = machine.seconds(target, workload.flops / UNTUNED_FLOPS_PER_CYCLE)
         name = (str(workload), workload.key, option.source if option else "default")
         found.setdefault(name, []).append(option.seconds if option else slow_s)
     for node in partition.graph.nodes:
@@ -81,7 +81,7 @@ def parts_of(partition: Partition, plan: Plan, target: Target, threads: int) -> 
             seconds = rule.seconds(plan.layout_of(node.output[0])) if rule else 0.0
             cycles = _cycles(partition.graph, node, target) / threads
             operator = node.op_type.removeprefix("Tilefleet")
-            found.setdefault((operator, "", "untuned"), []).append(seconds or machine.seconds(cycles))
+            found.setdefault((operator, "", "untuned"), []).append(seconds or machine.seconds(target, cycles))
     parts = [Part(*name, len(seconds), sum(seconds)) for name, seconds in found.items()]
     if plan.conversions:
         seconds = sum(conversion.seconds for conversion in plan.conversions)
@@ -111,4 +111,4 @@ def _cycles(graph: OnnxGraph, node: NodeProto, target: Target) -> float:
     vectors = sum(math.prod(graph.tensors[name].shape) for name in names if name in graph.tensors)
     written = math.prod(graph.tensors[node.output[0]].shape) if node.output[0] in graph.tensors else 0
     steep = STEEP_CYCLES * written if node.op_type in STEEP else 0
-    return (machine.MOVE_CYCLES * vectors + steep) / target.lanes()
+    return (machine.move_cycles(target) * vectors + steep) / target.lanes()

@@ -82,6 +82,12 @@ SHARED = {
     "loads_per_cycle": "Vector loads a cycle while lines arrive from the second cache.",
     "misses_in_flight": "Line loads that a core and its prefetchers overlap.",
     "streams": "Sequential streams that the prefetchers follow.",
+    "issue_width": "Instructions that begin in a cycle; 0 where no limit is known.",
+    "fma_latency": "Cycles until a sum can be added to again.",
+    "stores_per_cycle": "Stores of a vector a cycle.",
+    "l2_stream_cycles": "Cycles a line of a stream from the second cache; 0 where it was not measured.",
+    "l3_stream_cycles": "Cycles a line of a stream from the third cache; 0 where it was not measured.",
+    "dram_stream_cycles": "Cycles a line of a stream from memory; 0 where it was not measured.",
 }
 
 

@@ -29,7 +29,7 @@ def cycles(plan: ChainPlan) -> float:
     again = slices.channel_slices(two)
     data, out = math.prod(plan.workload.data_shape), math.prod(plan.workload.out_shape)
     slower = [PLANES if layout == "nchw" else 1.0 for layout in plan.layouts]
-    total += machine.MOVE_CYCLES / plan.lanes * (data * again * slower[0] + 2 * out * slower[1])
+    total += machine.move_cycles(target) / plan.lanes * (data * again * slower[0] + 2 * out * slower[1])
     weights = sum(slices.filter_block(part) * slices.channel_blocks(part) for part in (one, two))
     if plan.knobs.filters == CACHED:
         total += TURN_CYCLES * weights * slices.count

@@ -11,10 +11,10 @@ from kernels.float.plan import ConvPlan
 from kernels.layout import NHWC, PLAIN
 from kernels.workload.base import Conv2d
 
-STORE_CYCLES = 1.5
+FINISH_CYCLES = 0.5
 BLOCK_CYCLES = 6.0
 LOOP_CYCLES = 6.0
-"""A vector's epilogue and store; a block's addresses and loop control; a turn of a loop over few taps."""
+"""A vector's epilogue; a block's addresses and loop control; a turn of a loop over few taps."""
 L1_WAYS = 8
 SCATTERED_MISSES = 8
 """What most first caches have, and how many lines that lie apart a core loads at once."""
@@ -25,7 +25,7 @@ def cycles(plan: Plan) -> float:
     conv = plan.conv
     total = work(plan)
     if plan.layouts == PLAIN:
-        total += machine.MOVE_CYCLES * (conv.in_h * conv.in_w + conv.out_h * conv.out_w)
+        total += machine.move_cycles(plan.target) * (conv.in_h * conv.in_w + conv.out_h * conv.out_w)
     total *= conv.n * plan.groups * plan.knobs.vectors
     if plan.layouts.data == NHWC:
         total += scattered_cycles(plan)
@@ -40,7 +40,9 @@ def work(plan: Plan) -> float:
         reach = min(conv.kw, conv.stride[1]) * (block.windows - 1) + conv.kw
         loads = conv.kh * (reach + conv.kw) / plan.target.loads_per_cycle
         turn = max(block.windows * conv.taps / plan.target.fmas_per_cycle, loads)
-        total += block.count * (turn + block.windows * STORE_CYCLES + BLOCK_CYCLES)
+        total += block.count * (
+            turn + block.windows * (FINISH_CYCLES + machine.store_cycles(plan.target)) + BLOCK_CYCLES
+        )
     return total * conv.out_h
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kernels.arithmetic import ceil_div
-from kernels.float.depthwise.cost import BLOCK_CYCLES, LOOP_CYCLES, STORE_CYCLES, streamed
+from kernels.emit import machine
+from kernels.float.depthwise.cost import BLOCK_CYCLES, FINISH_CYCLES, LOOP_CYCLES, streamed
 from kernels.float.depthwise.plan import ROWS
 from kernels.float.depthwise_rows.plan import Plan
 
@@ -38,4 +39,4 @@ def _block_cycles(plan: Plan, rows: int, vectors: int) -> float:
     if conv.stride[1] > 1:
         products += len(lines) * vectors * conv.kw
     work = max(products / plan.target.fmas_per_cycle, loads / plan.target.loads_per_cycle)
-    return work + rows * vectors * STORE_CYCLES + BLOCK_CYCLES
+    return work + rows * vectors * (FINISH_CYCLES + machine.store_cycles(plan.target)) + BLOCK_CYCLES

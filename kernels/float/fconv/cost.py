@@ -25,10 +25,10 @@ def cycles(plan: Plan) -> float:
     cold = machine.cold_cycles(plan.target, plan.packed_length * 4.0)
     compute, weights, windows = _compute(plan), _weights(plan), _windows(plan)
     if plan.source.run == 1 and plan.turned:
-        image = max(compute, weights) + windows
+        image = max(compute + machine.exposed(plan.target, 0.0) * weights, weights) + windows
     else:
         cold *= COLD[plan.knobs.order]
-        image = compute + EXPOSED * weights + windows
+        image = compute + machine.exposed(plan.target, EXPOSED) * weights + windows
     return cold + plan.conv.n * image * _share(plan)
 
 
@@ -47,7 +47,10 @@ def _share(plan: Plan) -> float:
 
 def _compute(plan: Plan) -> float:
     """Cycles of the arithmetic for one image, of turning the sums, and of the padded copy."""
-    target = plan.target
+    target, store = plan.target, machine.store_cycles(plan.target)
+    together = machine.paired(target) if plan.source.run == 1 else 1
+    if plan.by_lanes:
+        together = plan.lanes
     steps = plan.conv.in_c * plan.conv.taps
     pitch = 4 * plan.source.run * plan.source.pixels.column_step
     broken_runs = plan.channel_sets * plan.conv.taps if plan.one_run and not plan.rows_join else 0
@@ -57,15 +60,11 @@ def _compute(plan: Plan) -> float:
     for count, times in blocks:
         for size, tiles in even(count, plan.tile_windows):
             for vectors, filter_tiles in ((plan.vectors, full), (odd, 1 if odd else 0)):
-                step = machine.step_cycles(target, size, vectors)
-                if plan.by_lanes:
-                    loads = (size / plan.lanes + vectors) / target.loads_per_cycle
-                    arithmetic = size * vectors / target.fmas_per_cycle
-                    step = max(arithmetic, loads, machine.FMA_LATENCY)
+                step = machine.step_cycles(target, size, vectors, together=together)
                 step *= machine.crowding(target, size, pitch)
-                sums = plan.channel_sets * (machine.CALL_CYCLES + size * vectors)
+                sums = plan.channel_sets * (machine.CALL_CYCLES + size * vectors * store)
                 if not plan.turned:
-                    sums = TILE_CYCLES + (plan.channel_sets - 1) * size * vectors
+                    sums = TILE_CYCLES + (plan.channel_sets * store - 1) * size * vectors
                     sums += RUN_CYCLES * broken_runs
                 total += times * tiles * filter_tiles * (steps * step + sums)
     if not plan.turned:
@@ -78,9 +77,12 @@ def _windows(plan: Plan) -> float:
     """Cycles of loading windows into L1 again for another filter tile.
 
     Where a window's elements lie a plane apart, a tile of windows takes at least a cache line for each.
-    Lines are loaded again when they, and the weights that pass by, are more than L1 holds.
+    Lines are loaded again when they, and the weights that pass by, are more than L1 holds. Where the costs of
+    streams were measured, those lines are none: they wait, the first time as well.
     """
-    target = plan.target
+    target, conv = plan.target, plan.conv
+    apart = plan.source.run == 1 and target.l2_stream_cycles > 0
+    load = machine.scattered_cycles if apart else machine.stream_cycles
     pitch = 4.0 * plan.source.pixels.column_step
     if plan.source.run == 1:
         whole_tile = 1 + (plan.tile_windows - 1) * pitch / target.line_bytes
@@ -99,8 +101,10 @@ def _windows(plan: Plan) -> float:
         else:
             footprint, lines = tile_bytes + 2 * weights, whole_tile
         size = tiles * lines * depth * target.line_bytes
-        total += machine.stream_cycles(target, size, footprint)
-    return total * (plan.filter_tiles - 1) * plan.channel_sets
+        total += load(target, size, footprint)
+    whole = 4.0 * conv.in_c * plan.source.pixels.channel_pitch
+    first = machine.scattered_cycles(target, whole, whole) if apart else 0.0
+    return first + total * (plan.filter_tiles - 1) * plan.channel_sets
 
 
 def _weights(plan: Plan) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from kernels.arithmetic import ceil_div
 from kernels.emit import machine, shares
 from kernels.float.gemm.plan import Plan
@@ -27,10 +29,8 @@ def cycles(plan: Plan) -> float:
     reloads += (m_blocks - 1) * machine.stream_cycles(target, weights, 4.0 * kc * min(plan.nc, gemm.n))
     cold, again = machine.cold_cycles(target, weights), machine.stream_cycles(target, data, block)
     if again and plan.rows >= target.streams:  # each row is a stream, and so is the panel
-        cold, again = (
-            cold * target.misses_in_flight / machine.ALONE,
-            again * target.misses_in_flight / machine.ALONE,
-        )
+        cold = machine.scattered_cycles(target, weights, math.inf)
+        again = machine.scattered_cycles(target, data, block)
     reloads += plan.panels * again
     reloads /= plan.threads
     busy = max(compute, reloads) + RELOADED * min(compute, reloads) + plan.packing_cycles / plan.threads
@@ -45,6 +45,8 @@ def _share_cycles(plan: Plan, panels: tuple[int, int], tiles: tuple[int, int]) -
     for rows, count in zip((plan.rows, plan.edge_rows), tiles, strict=True):
         if count:
             step = plan.step_cycles(rows) * machine.crowding(plan.target, rows, 4 * gemm.k)
-            call = gemm.k * step + sums * (machine.CALL_CYCLES + 2 * rows * knobs.vectors)
+            call = gemm.k * step + sums * (
+                machine.CALL_CYCLES + rows * knobs.vectors * machine.move_cycles(plan.target)
+            )
             total += count * sum(panels) * call
     return total

@@ -6,7 +6,6 @@ from kernels.arithmetic import ceil_div, even
 from kernels.emit import machine
 from kernels.float.grouped.plan import FILTERS, Plan
 
-STORE_CYCLES = 1.0
 CALL_CYCLES = 3
 """Starting one register block: addresses and loop control, mostly overlapped with the one before."""
 
@@ -23,7 +22,7 @@ def cycles(plan: Plan) -> float:
         for rows, row_blocks in even(plan.lines, plan.knobs.rows):
             for vectors, strips in plan.strips:
                 step = _step_cycles(plan, filters, rows, vectors)
-                ends = CALL_CYCLES + filters * rows * vectors * STORE_CYCLES
+                ends = CALL_CYCLES + filters * rows * vectors * machine.store_cycles(plan.target)
                 total += filter_blocks * row_blocks * strips * (group.in_c * step + ends)
     if plan.knobs.flat:
         total += group.out_c * group.out_h * (3 * ceil_div(group.out_w, plan.lanes) + 3)
@@ -49,5 +48,5 @@ def _step_cycles(plan: Plan, filters: int, rows: int, vectors: int) -> float:
         # Few accumulators leave room for the weights, which then stay from block to block.
         stay = group.in_c == 1 and accumulators + plan.conv.taps + 3 <= plan.target.vector_registers
         weights = 0 if stay else rows * plan.conv.taps
-    chain = plan.conv.taps * machine.FMA_LATENCY / 2
+    chain = plan.conv.taps * plan.target.fma_latency / 2
     return max(accumulators * plan.conv.taps / plan.target.fmas_per_cycle, chain) + values / 3 + weights / 2

@@ -81,7 +81,9 @@ class Blocking:
             # Every row tile reads all of b again, from L2 where panels would be in L1.
             return sums + vectors * max(0, ceil_div(product.m, self.rows) - 1) * self._distant
         neighbours, rows = product.b.column == 1, product.b.row == 1
-        return sums + vectors * (machine.MOVE_CYCLES if neighbours else TURN_CYCLES if rows else 2 * lanes)
+        return sums + vectors * (
+            machine.move_cycles(target) if neighbours else TURN_CYCLES if rows else 2 * lanes
+        )
 
     @property
     def _distant(self) -> float:

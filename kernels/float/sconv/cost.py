@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernels.arithmetic import ceil_div
 from kernels.emit import machine, shares
-from kernels.float.sconv.csa import NEAR, WEIGHT_STATIONARY, Slicing
+from kernels.float.sconv.csa import INPUT_STATIONARY, NEAR, WEIGHT_STATIONARY, Slicing
 from kernels.float.sconv.plan import Plan
 
 SHIFTING = 1.05
@@ -22,14 +22,34 @@ def cycles(plan: Plan) -> float:
     """
     target, slicing = plan.target, plan.slicing
     weights = machine.cold_cycles(target, plan.packed_length * 4.0)
-    overflow = target.l2_cycles * slicing.l1_overflow_lines
     if plan.products.hides_loads:
-        reloads = (slicing.reload_cycles + overflow) / target.misses_in_flight / plan.threads
-        return weights + plan.conv.n * max(_compute_cycles(plan), reloads)
+        reloads = _stream_cycles(slicing) / plan.threads
+        waits = machine.exposed(target, 0.0) * _weights_again(slicing) / plan.threads
+        return weights + plan.conv.n * max(_compute_cycles(plan) + waits, reloads)
+    overflow = target.l2_cycles * slicing.l1_overflow_lines
     # What is packed is a stream that prefetchers follow; windows in place are a line of each channel.
     in_flight = target.misses_in_flight if plan.packed else machine.ALONE
     again = _near_reload_cycles(slicing) if _waits_in_l1(plan) else slicing.reload_cycles
     return weights + plan.conv.n * (_compute_cycles(plan) + (again + overflow) / in_flight / plan.threads)
+
+
+def _stream_cycles(slicing: Slicing) -> float:
+    """All loads again, as streams from their levels."""
+    target = slicing.target
+    lines: list[tuple[float, machine.Level | None]] = [
+        (slicing.reloaded_lines, "dram"),
+        (slicing.l3_lines, "l3" if target.l3_bytes else "dram"),
+        (slicing.l2_lines, machine.level_of(target, max(slicing.moving_bytes, target.l1_bytes + 1))),
+        (slicing.l1_overflow_lines, "l2"),
+    ]
+    return sum(machine.lines_cycles(target, *each) for each in lines)
+
+
+def _weights_again(slicing: Slicing) -> float:
+    """Weights that pass each tile of windows, or do not stay for the next one: a stream, while windows are
+    prefetched."""
+    lines = slicing.l2_lines if slicing.order == INPUT_STATIONARY else slicing.l1_overflow_lines
+    return machine.lines_cycles(slicing.target, lines, "l2")
 
 
 def _waits_in_l1(plan: Plan) -> bool:
@@ -61,7 +81,7 @@ def _share_cycles(plan: Plan, tiles: tuple[int, int], filters: tuple[int, int]) 
     for vectors, count in zip((plan.vectors, plan.tail_vectors), tiles, strict=True):
         for size, filter_tiles in zip((plan.filters, plan.odd_filters), filters, strict=True):
             step = plan.products.step_cycles(plan.target, size, vectors, plan.packed)
-            moved = machine.CALL_CYCLES + size * vectors
+            moved = machine.CALL_CYCLES + size * vectors * machine.store_cycles(plan.target)
             results = size * _result_cycles(plan, vectors * plan.lanes * 4)
             if plan.sums_apart:  # in order, by whole accumulators
                 sums = plan.channel_sets * moved + results
@@ -70,7 +90,7 @@ def _share_cycles(plan: Plan, tiles: tuple[int, int], filters: tuple[int, int]) 
             total += count * filter_tiles * (depth * step + sums)
         if plan.packed:
             moves = plan.packing_moves * vectors / plan.vectors / plan.moved_together(vectors)
-            row = moves * machine.MOVE_CYCLES * (SHIFTING if plan.shifted else 1.0)
+            row = moves * machine.move_cycles(plan.target) * (SHIFTING if plan.shifted else 1.0)
             row += TURN if plan.packed_ahead > 1 else 0.0
             total += count * depth * plan.packing_passes * row
         elif not plan.products.hides_loads:
@@ -103,4 +123,5 @@ def _result_cycles(plan: Plan, size: int) -> float:
         return stream(ceil_div(size, target.line_bytes))
     beside = plan.k2 if _waits_in_l1(plan) and plan.knobs.order == WEIGHT_STATIONARY else 1
     following = ceil_div(beside * size, target.line_bytes) - 1
-    return (stream(1) * target.misses_in_flight + stream(following)) / beside
+    waited = machine.latency(target, machine.level_of(target, footprint))
+    return (waited + stream(following)) / beside

@@ -113,6 +113,16 @@ class Slicing:
         return self.in_l3 <= max(self.target.l3_bytes, self.target.l2_bytes) * GAMMA
 
     @property
+    def moving_bytes(self) -> int:
+        """Bytes of the ``k2`` moving tiles, which the next stationary one meets again: of windows that lie in
+        place no more than there are."""
+        _, (_, moving) = self._roles()
+        conv = self.conv
+        plane = self.n_c * conv.in_h * conv.in_w * FLOAT_BYTES
+        limited = not self.packed and self.order == WEIGHT_STATIONARY
+        return min(self.k2 * moving, plane) if limited else self.k2 * moving
+
+    @property
     def near(self) -> bool:
         """Whether all ``k2`` moving tiles stay in L1, so that every stationary one meets them there."""
         _, (_, moving) = self._roles()

@@ -40,7 +40,7 @@ class VectorProducts:
     @staticmethod
     def step_cycles(target: Target, filters: int, vectors: int, together: bool) -> float:
         """One product of each sum; ``together`` as ``add`` has it."""
-        return machine.step_cycles(target, filters, vectors)
+        return machine.step_cycles(target, filters, vectors, together=machine.paired(target))
 
     @property
     def rows(self) -> int:

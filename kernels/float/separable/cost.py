@@ -10,8 +10,8 @@ from kernels.float.depthwise import cost as depthwise
 from kernels.float.separable.plan import LANE, SeparablePlan
 from kernels.layout import NHWC
 
-STORE_CYCLES = 2.0
-"""A vector of results, finished and stored."""
+FINISH_CYCLES = 1.0
+"""A vector of results, before it is stored."""
 HIDDEN = 0.5
 """The part of the wait for a line of the second cache that other work hides."""
 
@@ -31,8 +31,8 @@ def _points(plan: SeparablePlan) -> float:
     sums = windows * plan.together
     loaded = windows / plan.lanes if plan.knobs.broadcast == LANE else windows
     loads = (loaded + plan.together) / target.loads_per_cycle
-    step = max(machine.overlapped(sums / target.fmas_per_cycle, loads), machine.FMA_LATENCY) / sums
-    each = points.in_c * step + STORE_CYCLES + machine.CALL_CYCLES / sums
+    step = max(machine.overlapped(sums / target.fmas_per_cycle, loads), target.fma_latency) / sums
+    each = points.in_c * step + FINISH_CYCLES + machine.store_cycles(target) + machine.CALL_CYCLES / sums
     return points.n * points.windows * plan.groups * plan.together * each
 
 

@@ -63,7 +63,7 @@ def _products(plan: ProductsPlan) -> float:
     panel = 0.0
     for rows, groups in ((plan.rows, plan.tiles // plan.rows), (plan.tiles % plan.rows, 1)):
         if rows:
-            call = chunks * (machine.CALL_CYCLES + 2 * rows * plan.vectors)
+            call = chunks * (machine.CALL_CYCLES + rows * plan.vectors * machine.move_cycles(target))
             panel += groups * (plan.conv.in_c * plan.step_cycles(rows) + call)
     tiles = 4.0 * plan.at(plan.in_vectors, 0)
     panel += machine.stream_cycles(target, tiles, tiles + 4.0 * plan.chunk * plan.width)

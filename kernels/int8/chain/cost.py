@@ -35,7 +35,10 @@ def cycles(plan: QChainPlan) -> float:
     again = slices.channel_slices(two)
     data, out = math.prod(plan.workload.data_shape), math.prod(plan.workload.out_shape)
     filters = sum(slices.filter_block(part) * slices.channel_blocks(part) for part in (one, two))
-    total += machine.MOVE_CYCLES / 64 * (data * again + out) + FILL_CYCLES / BYTES * filters * slices.count
+    total += (
+        machine.move_cycles(plan.target) / 64 * (data * again + out)
+        + FILL_CYCLES / BYTES * filters * slices.count
+    )
     total += _fetch_cycles(plan, units)
     total += machine.cold_cycles(plan.target, data * again + out + filters)
     return total * ceil_div(slices.count, plan.threads) / slices.count

@@ -133,7 +133,7 @@ class Plan(TiledPlan):
         each = self.quads * (SHUFFLES + self.way.cycles + 1 / self.knobs.windows) + FINISH_CYCLES
         blocks = ceil_div(rows * conv.out_w, self.knobs.windows) * ceil_div(vectors, UNIT)
         compute = rows * conv.out_w * vectors * each + blocks * machine.CALL_CYCLES
-        copied = self.band.elements * 8 / self.bits * machine.MOVE_CYCLES
+        copied = self.band.elements * 8 / self.bits * machine.move_cycles(self.target)
         read = machine.stream_cycles(self.target, self.band.elements * conv.taps, self.band.elements)
         shared = ceil_div(self.bands, self.threads) * (compute + copied + read)
         return shared + (FORK_CYCLES if self.threads > 1 else 0)

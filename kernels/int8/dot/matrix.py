@@ -81,7 +81,7 @@ class MatrixPlan(DotPlan):
         compute += knobs.rows * conv.out_w * self.filters // self.lanes * FINISH_CYCLES
         packing = self.quads * ceil_div(self.depth, SIDE) * PACK_CYCLES
         packed, weights = self.quads * self.depth * 16.0, self.filters * self.depth * 4.0
-        copied = self.band.elements * 8 / self.bits * machine.MOVE_CYCLES if self.band.copied else 0.0
+        copied = self.band.elements * 8 / self.bits * machine.move_cycles(target) if self.band.copied else 0.0
         still = knobs.order == WEIGHT_STATIONARY
         inner, outer, turns = (packed, weights, tiles) if still else (weights, packed, blocks)
         traffic = machine.stream_cycles(target, inner * turns + outer, inner + outer / turns)

@@ -12,14 +12,14 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
-from kernels.target import CATALOGUE
+from kernels.target import CATALOGUE, same_code
 from worker.fleet.drivers.agent_build import build_agent, plugin_fingerprint
 from worker.fleet.drivers.agent_process import AgentBoard
 from worker.fleet.drivers.base import BoardError
 from worker.fleet.drivers.sim_command import emulation
 from worker.fleet.drivers.sim_figures import with_figures
 from worker.fleet.drivers.sim_models import SIM_MODELS
-from worker.fleet.drivers.spec import LocalSpec, Site
+from worker.fleet.drivers.spec import LocalSpec, Site, TargetName
 
 _KB = 1024
 _PROBE_TIMEOUT_S = 20
@@ -61,6 +61,20 @@ class SimulatedSpec(LocalSpec):
     model: Annotated[str, AfterValidator(_known_model)]
     figures: dict[str, Any] = Field(default_factory=dict)
     """Those that replace the model's."""
+    target: TargetName | None = None
+    """One with the model's instructions and other figures; the model's where it is None."""
+
+    @field_validator("target")
+    @classmethod
+    def _fitting_target(cls, name: str | None, info: ValidationInfo) -> str | None:
+        if name and "model" in info.data:
+            own = SIM_MODELS[info.data["model"]].target
+            other = (info.context or {}).get("targets", CATALOGUE).get(name)
+            if other is None or not same_code(other, CATALOGUE[own]):
+                raise ValueError(
+                    f"{name!r} has other instructions or registers than {own}, the model's target"
+                )
+        return name
 
     @field_validator("figures")
     @classmethod
@@ -85,7 +99,12 @@ class SimulatedSpec(LocalSpec):
     def driver(self, site: Site) -> SimulatedBoard:
         """See ``BoardSpec.driver``."""
         return SimulatedBoard(
-            self.model, figures=self.figures, id=self.id, state_dir=site.state_dir, cpus=site.other_cpus
+            self.model,
+            figures=self.figures,
+            id=self.id,
+            state_dir=site.state_dir,
+            target=self.target,
+            cpus=site.other_cpus,
         )
 
 
@@ -94,8 +113,9 @@ class SimulatedBoard(AgentBoard):
 
     ``model`` is one of SIM_MODELS. Times are simulated seconds: the same trial gets the bit-same time on
     every start and however busy the machine is, so any ``cpus`` will do. ``threads`` are the model's cores,
-    ``target`` is the catalogue's name of the processor that is simulated; ``figures`` replace some of its
-    figures (``sim_figures.py``). See AgentBoard for the rest. Raises BoardError for an unknown model.
+    ``target`` is what kernels are chosen for, unless given the catalogue's entry of the processor that is
+    simulated; ``figures`` replace some of its figures (``sim_figures.py``). See AgentBoard for the rest.
+    Raises BoardError for an unknown model.
     """
 
     def __init__(
@@ -104,6 +124,7 @@ class SimulatedBoard(AgentBoard):
         *,
         state_dir: Path,
         figures: Mapping[str, Any] | None = None,
+        target: str | None = None,
         id: str | None = None,
         cpus: Sequence[int] | None = None,
         memory_mb: int = 4096,
@@ -118,7 +139,7 @@ class SimulatedBoard(AgentBoard):
             state_dir=state_dir,
             cpus=sorted(cpus or os.sched_getaffinity(0)),
             threads=own.cores,
-            target=own.target,
+            target=target or own.target,
             clock=f"simulated:{model}:{own.fingerprint(plugin)}",
             memory_mb=memory_mb,
         )

@@ -59,6 +59,8 @@ def _known_target(name: str, info: ValidationInfo) -> str:
     return name
 
 
+TargetName = Annotated[str, AfterValidator(_known_target)]
+"""A target of the catalogue or of the fleet file."""
 MOST_THREADS = 4096
 """More than any machine has; the database holds no number of any length."""
 Address = Annotated[str, Field(max_length=280), AfterValidator(_good_address)]
@@ -125,5 +127,5 @@ class LocalSpec(BoardSpec):
 class RemoteSpec(BoardSpec):
     """A board that others run, which need not be there."""
 
-    target: Annotated[str, AfterValidator(_known_target)]
+    target: TargetName
     threads: int = Field(default=1, ge=1, le=MOST_THREADS)

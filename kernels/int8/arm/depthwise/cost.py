@@ -47,7 +47,7 @@ def cycles(plan: Plan) -> float:
     if not plan.staged and plan.packed_dtype != conv.data_dtype:
         total += results / plan.lanes * _loads(plan) / 2
     copied = conv.n * plan.bands * plan.rows * plan.columns * conv.in_c * size if plan.staged else 0
-    total += copied / 16 * 1.5 * machine.MOVE_CYCLES
+    total += copied / 16 * 1.5 * machine.move_cycles(target)
     # The rows of a chunk are used again by the windows of the next row.
     near = (conv.kh * plan.columns + conv.out_w) * knobs.chunk * size
     total += machine.stream_cycles(target, results * conv.kh * size, 2.0 * near)

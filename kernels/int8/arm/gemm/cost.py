@@ -40,8 +40,8 @@ def work(plan: Plan) -> float:
     windows = tiles * block.rows * plan.padded_depth * size
     if not plan.in_place:
         gathered = GATHERED if conv.in_c % block.unit else 1.0
-        total += windows / 16 * 2 * machine.MOVE_CYCLES * gathered
-    total += (plan.knobs.split - 1) * tiles * panels * block.accumulators * machine.MOVE_CYCLES
+        total += windows / 16 * 2 * machine.move_cycles(target) * gathered
+    total += (plan.knobs.split - 1) * tiles * panels * block.accumulators * machine.move_cycles(target)
     tile, panel = block.rows * plan.padded_depth * size, block.panel * plan.padded_depth * size
     weights, split = plan.packed_length * size, plan.knobs.split
     if plan.knobs.order == FILTERS:

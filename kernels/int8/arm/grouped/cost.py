@@ -31,7 +31,7 @@ def cycles(plan: Plan) -> float:
         total += tile.count * conv.groups * blocks * each
     size = 2 if words else 1
     copied, weights = size * band.elements, size * plan.packed_length
-    total += copied / 16 * 1.5 * machine.MOVE_CYCLES
+    total += copied / 16 * 1.5 * machine.move_cycles(target)
     # A tile of a group walks over the whole band, and takes of each line but its own channels.
     walks = conv.groups * sum(tile.count for tile in plan.tiles)
     touched = min(copied, band.height * band.columns * max(size * conv.depth, target.line_bytes))

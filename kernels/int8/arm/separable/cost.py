@@ -35,7 +35,7 @@ def cycles(plan: QSeparablePlan) -> float:
     near = CROWDED * (plan.cached + plan.between + plan.points_plan.packed_length)
     total += SCATTERED * machine.stream_cycles(target, taken * spread.kh / spread.stride[0], near)
     if plan.spreads_first:
-        total += taken / 16 * machine.MOVE_CYCLES
+        total += taken / 16 * machine.move_cycles(target)
         total += machine.stream_cycles(target, 2.0 * spread.windows * spread.out_c, near)
     else:
         # Each run of channels reads all of the input, and writes parts of lines.

@@ -23,10 +23,10 @@ def cycles(plan: Plan) -> float:
         blocks -= LOW_BLOCK * (1 - plan.windows % block.rows / block.rows)
     panels = plan.passes * plan.width / block.panel
     each = plan.taps * (plan.steps * step + machine.CALL_CYCLES / 4) + machine.CALL_CYCLES
-    each += block.accumulators * machine.MOVE_CYCLES
+    each += block.accumulators * machine.move_cycles(target)
     total = count * blocks * panels * each
     forward = plan.groups * plan.cells * plan.channels / LANES
-    total += forward * count * (machine.MOVE_CYCLES + 4 * vector)
+    total += forward * count * (machine.move_cycles(target) + 4 * vector)
     back = count + points.results * (count / 2 + 2 + finish_cycles(plan.knobs.requant, target))
     total += plan.windows * plan.passes * plan.width / QUAD * back * vector
     weights, data, sums = 2 * plan.packed_length, 2 * plan.transformed, 4 * count * plan.sums
