@@ -27,8 +27,9 @@ from worker.fleet.drivers.simulated import SimulatedBoard
 
 SHARE = 0.05
 _KB = 1024
-_UNLIMITED = {"memory_line_cycles": 1, "memory_row_cycles": 1}
-"""Beside what is drawn: calibrating finds what limits one core, which the memory of all cores would hide."""
+_UNLIMITED = {"memory_line_cycles": 1, "memory_row_cycles": 1, "memory_turn_cycles": 1, "lines_ahead": 0}
+"""Beside what is drawn: calibrating finds what limits one core, which the memory of all cores would hide, and
+what a line costs that the core waits for."""
 _WIDEST = 8
 """What chains fill that registers hold."""
 
@@ -90,13 +91,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for model in given.board or sorted(SIM_MODELS):
             for number in range(given.count):
                 own = drawn(model, random.Random(f"{given.seed} {number} {model}"))
+                figures = own | {name: _UNLIMITED[name] for name in figures_of(model) if name in _UNLIMITED}
                 board = SimulatedBoard(
-                    model, figures=own | _UNLIMITED, id=f"bench-{model}", state_dir=home() / "boards"
+                    model, figures=figures, id=f"bench-{model}", state_dir=home() / "boards"
                 )
                 with board:
                     store, target = ArtifactStore(Path(folder)), CATALOGUE[board.target]
                     found = calibrate(nursery, board, target, store=store, lock_dir=Path(folder))
-                whole = with_figures(model, own | _UNLIMITED)
+                whole = with_figures(model, figures)
                 lines = [*compared({name: getattr(whole, name) for name in own}, found)]
                 outside = sum(bad for _, bad in lines)
                 wrong += outside

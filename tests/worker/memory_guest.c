@@ -1,5 +1,6 @@
-/* memory_guest PAGE: cycles a turn of three loops under a simulated clock: a list walked through memory, loads of
- * lines far from one another that do not wait for each other, and loads of one line after another. */
+/* memory_guest PAGE: cycles a turn of four loops under a simulated clock: a list walked through memory, loads of
+ * lines far from one another that do not wait for each other, loads of one line after another, and the same beside a
+ * chain of 16 additions. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -26,7 +27,7 @@ static uint64_t ticks(SimulationRequest request) {
     __asm__ volatile("mov x2, %2\n1:\n" body "subs x1, x1, #1\nb.ne 1b\n"                                      \
                      : "+r"(at), "+r"(left)                                                                    \
                      : "r"((long)STEP)                                                                         \
-                     : "x2", "x3", "cc", "memory");                                                            \
+                     : "x2", "x3", "x4", "cc", "memory");                                                            \
     printf("\"%s\": %.3f", name, (double)(ticks(SIMULATION_PUBLISH) - began) / SIMULATION_TICKS_PER_CYCLE / TURNS); \
   } while (0)
 
@@ -42,6 +43,8 @@ int main(int count, char **given) {
   MEASURE("apart", "ldr x3, [x0]\nadd x0, x0, x2\n");
   fputs(", ", stdout);
   MEASURE("stream", "ldr x3, [x0]\nadd x0, x0, #64\n");
+  fputs(", ", stdout);
+  MEASURE("beside", "ldr x3, [x0]\nadd x0, x0, #64\n.rept 16\nadd x4, x4, #1\n.endr\n");
   puts("}");
   return 0;
 }

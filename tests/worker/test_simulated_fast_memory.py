@@ -199,21 +199,25 @@ def test_boards_without_fast_memory_take_it_from_elsewhere(run_on, simulated_boa
     assert (found == data).all()
 
 
-def test_fast_memory_is_in_the_clocks_of_boards_that_have_it(monkeypatch, tmp_path):
+@pytest.mark.parametrize(
+    ("part", "call"), [("fast_memory", "fast_memory_access"), ("ahead", "ahead_configure")]
+)
+def test_a_part_is_in_the_clocks_of_boards_that_have_it(monkeypatch, tmp_path, part, call):
     folder = tmp_path / "simclock"
     shutil.copytree(agent_build.CLOCK_SOURCES, folder)
     monkeypatch.setattr(agent_build, "CLOCK_SOURCES", folder)
 
     def prints():
-        return agent_build.plugin_fingerprint("hexagon"), agent_build.plugin_fingerprint("hexagon", True)
+        return agent_build.plugin_fingerprint("hexagon"), agent_build.plugin_fingerprint("hexagon", [part])
 
     without, has = prints()
-    (folder / "fast_memory.c").write_text("")
+    (folder / f"{part}.c").write_text("")
     assert prints()[0] == without
     assert prints()[1] != has
-    shared = folder / "simclock.c"
-    text = shared.read_text()
-    shared.write_text(text.replace("fast_memory_access", "other"))
+    shared = [folder / name for name in ("simclock.c", "caches.c")]
+    for path in shared:
+        path.write_text(path.read_text().replace(call, "other"))
     assert prints()[0] == without
-    shared.write_text(text.replace("caches_access", "other"))
+    for path in shared:
+        path.write_text(path.read_text().replace("caches_access", "other"))
     assert prints()[0] != without

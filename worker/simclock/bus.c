@@ -29,6 +29,9 @@ struct Bus {
   BusModel model;
   uint64_t origin;
   Window windows[WINDOWS];
+  /* ahead { */
+  bool reads; /* what moved last was read */
+  /* } ahead */
 };
 
 Bus *bus_make(const BusModel *model) {
@@ -76,6 +79,10 @@ uint64_t bus_move(Bus *bus, const void *core, uint64_t row, bool written, uint64
     }
     if (window->booked >= LENGTH) continue;
     window->booked += written ? model->write : model->read;
+    /* ahead { */
+    if (written && bus->reads && core) window->booked += model->turn;
+    bus->reads = !written;
+    /* } ahead */
     if (model->row) window->booked += open_row(model, bank_of(window, row), core, row);
     return number * LENGTH > now ? number * LENGTH - now : 0;
   }

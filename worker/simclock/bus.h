@@ -10,6 +10,9 @@ typedef struct {
   uint64_t read, write; /* a line; where reading takes none, it never is the limit */
   uint64_t row;         /* of memory: what a line takes more where its bank has another row open */
   uint64_t shared_row;  /* the same where several cores want rows of that bank */
+  /* ahead { */
+  uint64_t turn; /* a line that is written after one that was read; not where lines come in order (no core) */
+  /* } ahead */
 } BusModel;
 
 typedef struct Bus Bus;

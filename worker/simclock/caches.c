@@ -2,9 +2,17 @@
 
 #include <stdlib.h>
 #include <string.h>
+/* ahead { */
+#include "ahead.h"
+/* } ahead */
 
 enum { PAGE_BITS = 12, TRANSLATIONS = 1024, STREAMS = 8, FIRST_PAGES = 1 << 12 };
 static const uint64_t NOTHING = UINT64_MAX;
+/* ahead { */
+/* The bytes that a core stores in order until it no longer reads lines before it stores to them, and until they go to
+ * memory as they come. */
+enum { WHOLE_BYTES = 4 << 10, TO_MEMORY_BYTES = 1 << 20 };
+/* } ahead */
 
 /* Lines by set, the most recently used first: each twice its number, plus one where it was written. */
 typedef struct {
@@ -31,6 +39,10 @@ struct CoreCaches {
   Flight flight;
   uint64_t next_of_stream[STREAMS]; /* the line that would continue each stream */
   unsigned oldest_stream;
+  /* ahead { */
+  Ahead *ahead;            /* NULL where the core waits for each line */
+  uint64_t since[STREAMS]; /* when each stream began */
+  /* } ahead */
   CoreCaches *next;
 };
 
@@ -64,6 +76,9 @@ static void core_clear(CoreCaches *core) {
   memset(core->next_of_stream, 0xff, sizeof core->next_of_stream);
   core->oldest_stream = 0;
   core->flight.misses = 0;
+  /* ahead { */
+  if (core->ahead) *core->ahead = (Ahead){0};
+  /* } ahead */
 }
 
 CoreCaches *caches_of_core(void) {
@@ -71,6 +86,9 @@ CoreCaches *caches_of_core(void) {
   if (!core || !cache_configure(&core->l1, model.l1)) return NULL;
   core->l2 = shared_l2;
   if (!model.l2_shared && !cache_configure(&core->l2, model.l2)) return NULL;
+  /* ahead { */
+  if (model.lines_ahead && !(core->ahead = calloc(1, sizeof *core->ahead))) return NULL;
+  /* } ahead */
   memset(core->next_of_stream, 0xff, sizeof core->next_of_stream);
   core->next = all;
   return all = core;
@@ -82,6 +100,9 @@ bool caches_configure(const MemoryModel *wanted) {
   from_l2 = (Level){model.l2_ticks, model.l2_stream_ticks};
   from_l3 = (Level){model.l3_ticks, model.l3_stream_ticks};
   from_memory = (Level){model.memory_ticks, model.memory_stream_ticks};
+  /* ahead { */
+  ahead_configure(model.lines_ahead);
+  /* } ahead */
   memory = bus_make(&model.bus);
   l2_bus = bus_make(&model.l2_bus);
   line_bits = (unsigned)__builtin_ctzll(model.line_bytes);
@@ -188,6 +209,22 @@ static bool is_streamed(CoreCaches *mine, uint64_t line) {
   return false;
 }
 
+/* ahead { */
+/* The stream that a line continues, or the one that is forgotten for it. */
+static unsigned stream_of(const CoreCaches *mine, uint64_t line) {
+  unsigned i = 0;
+  while (i < STREAMS && mine->next_of_stream[i] != line) i++;
+  return i < STREAMS ? i : mine->oldest_stream;
+}
+
+/* What a core waits for a line of a stream, or for one that it stores to. */
+static uint64_t wait_ahead(const CoreCaches *mine, const Level *level, uint64_t since, bool stores, uint64_t now) {
+  if (stores) return ahead_store(mine->ahead, level->stream_ticks, now);
+  if (level == &from_l2) return from_l2.stream_ticks;
+  return from_l2.stream_ticks + ahead_load(mine->ahead, level->stream_ticks, since, now + from_l2.stream_ticks);
+}
+
+/* } ahead */
 /* Wait for the misses in flight: until the first one is there, unless the window was full before. */
 void caches_settle(CoreCaches *mine, const Access *access, MemoryCost *cost) {
   Flight *flight = &mine->flight;
@@ -231,6 +268,13 @@ static void write_back(const CoreCaches *mine, Cache *const *next, uint64_t line
   if (line == NOTHING) return;
   for (; *next; next++)
     if (cache_write(*next, line)) return;
+  /* ahead { */
+  if (mine->ahead) {
+    bool in_order = mine->ahead->run >= TO_MEMORY_BYTES >> line_bits;
+    ahead_write(mine->ahead, now + bus_move(memory, in_order ? NULL : mine, row_of(line), true, now));
+    return;
+  }
+  /* } ahead */
   bus_move(memory, mine, row_of(line), true, now);
 }
 
@@ -244,6 +288,9 @@ static uint64_t share_l2(const CoreCaches *mine, bool pushes_out, uint64_t now) 
 static void access_line(CoreCaches *mine, uint64_t address, const Access *access, MemoryCost *cost) {
   uint64_t line = line_in(frame_of(address >> PAGE_BITS), address), left;
   if (access->stores && all->next) take_from_others(mine, line);
+  /* ahead { */
+  bool whole = mine->ahead && access->stores && ahead_run(mine->ahead, address >> line_bits) >= WHOLE_BYTES >> line_bits;
+  /* } ahead */
   if (!access->beyond_l1 && cache_use(&mine->l1, line, access->stores, &left)) return;
   uint64_t now = access->ticks + cost->ticks;
   Cache *const beyond[] = {&mine->l2, l3.lines ? &l3 : NULL, NULL};
@@ -255,6 +302,9 @@ static void access_line(CoreCaches *mine, uint64_t address, const Access *access
   bool hit = cache_use(&mine->l2, line, access->beyond_l1 && access->stores, &left);
   if (!hit) write_back(mine, beyond + 1, left, now);
   if (hit && access->beyond_l1) return;
+  /* ahead { */
+  unsigned stream = stream_of(mine, line);
+  /* } ahead */
   bool streamed = is_streamed(mine, line);
   Level *level = &from_l2;
   if (!hit) {
@@ -266,6 +316,16 @@ static void access_line(CoreCaches *mine, uint64_t address, const Access *access
     if (level == &from_memory && !(streamed && access->stores))
       cost->ticks += bus_move(memory, mine, row_of(line), false, now);
   }
+  /* ahead { */
+  if (!streamed) mine->since[stream] = now;
+  if (mine->ahead && level == &from_memory && streamed && access->stores && !whole)
+    cost->ticks += bus_move(memory, mine, row_of(line), false, now);
+  if (mine->ahead) cost->ticks += ahead_written(mine->ahead, access->ticks + cost->ticks);
+  if (mine->ahead && (streamed || access->stores)) {
+    cost->ticks += wait_ahead(mine, level, mine->since[stream], access->stores, access->ticks + cost->ticks);
+    return;
+  }
+  /* } ahead */
   if (streamed || (access->stores && model.window)) cost->ticks += level->stream_ticks;
   else fetch(mine, level, access, cost);
 }

@@ -24,6 +24,9 @@ typedef struct {
   /* Of a core that goes on after a miss: for how many instructions, and with how many misses at once; 0 where
    * the core waits. */
   uint64_t window, in_flight;
+  /* ahead { */
+  uint64_t lines_ahead; /* of a stream, while the core computes; 0 where it waits for each */
+  /* } ahead */
   BusModel bus, l2_bus; /* of the memory, and of an L2 that all cores share */
 } MemoryModel;
 

@@ -7,6 +7,9 @@
  * memory_write_cycles, memory_row_cycles and memory_shared_row_cycles (bus.h); of several cores: cores, l2_shared, the l2_lines
  * that such an L2 moves in a hundred cycles, start_cycles and wake_cycles; and what instructions cost: prices=FILE, a table of prices.h, with in_flight, the misses that are under way at once, or else
  * width, the pipes' slots a cycle (integer, branch, load, store, vector, matrix) and divide_cycles. */
+/* ahead { */
+/* For cores that compute while their lines come (ahead.h): lines_ahead, with prices; of the memory memory_turn_cycles. */
+/* } ahead */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -293,6 +296,9 @@ static int configure(int argc, char **argv) {
     bus->write = option("memory_write_cycles", argc, argv) ? TICKS * number(&options, "memory_write_cycles") : bus->read;
     if (option("memory_row_cycles", argc, argv)) bus->row = TICKS * number(&options, "memory_row_cycles");
     bus->shared_row = option("memory_shared_row_cycles", argc, argv) ? TICKS * number(&options, "memory_shared_row_cycles") : bus->row;
+    /* ahead { */
+    if (option("memory_turn_cycles", argc, argv)) bus->turn = TICKS * number(&options, "memory_turn_cycles");
+    /* } ahead */
   }
   if (option("l2_lines", argc, argv)) /* in a hundred cycles */
     model.l2_bus.read = model.l2_bus.write = 100 * TICKS / number(&options, "l2_lines");
@@ -305,6 +311,9 @@ static int configure(int argc, char **argv) {
     if (!prices_read(table, &prices)) return -1;
     model.window = prices.window;
     model.in_flight = number(&options, "in_flight");
+    /* ahead { */
+    if (option("lines_ahead", argc, argv)) model.lines_ahead = number(&options, "lines_ahead");
+    /* } ahead */
   } else {
     ticks_per_instruction = TICKS / number(&options, "width");
     for (int pipe = 0; pipe < PIPE_DIVIDE; pipe++) ticks_per_slot[pipe] = TICKS / number(&options, pipes[pipe]);

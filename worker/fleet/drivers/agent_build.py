@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from importlib.metadata import version
 from pathlib import Path
@@ -27,8 +27,8 @@ _PLUGIN_FLAGS = (*_FLAGS, "-shared", "-fPIC", "-fvisibility=hidden")
 _OF_MACHINE = {"hexagon": ("-mllvm", "-slot1-store-slot0-load=0")}
 """As ``kernels/isa/hexagon.py`` says of the code of kernels."""
 _CLASSIFY = "classify_"
-_FAST_MEMORY = re.compile(rb"[^\n]*/\* fast memory \{ \*/.*?/\* \} fast memory \*/\n", re.DOTALL)
-"""What the clock's sources have for boards with fast memory, beside ``fast_memory.[ch]``."""
+CLOCK_PARTS = ("fast_memory", "ahead")
+"""What the clock has for some boards alone: a pair of files each, and in others what bears its name."""
 _OLDEST_GLIBC = "2.28"  # the plugin runs in any emulator that is linked with this one or a newer one
 _CLOCK_TRIPLE = f"x86_64-linux-gnu.{_OLDEST_GLIBC}"
 """What stands in clocks' names, whatever the machine: they count the same on all."""
@@ -91,19 +91,24 @@ def build_plugin(out_dir: Path) -> Path:
     return _build(plugin, "the clock of simulated boards", options, prefix)
 
 
-def plugin_fingerprint(isa: str = "", fast_memory: bool = False) -> str:
-    """16 hex digits over all that the clock is built from, or over what concerns one instruction set, with
-    or without fast memory."""
+def plugin_fingerprint(isa: str = "", parts: Collection[str] = ()) -> str:
+    """16 hex digits over all that the clock is built from, or over what concerns one instruction set and
+    those of CLOCK_PARTS that a board has."""
     sources = {*CLOCK_SOURCES.glob("*.[ch]"), SOURCES / "simulation_page.h"}
     if not isa:
         return _fingerprint(_plugin_triple(), _PLUGIN_FLAGS, sources)
     # Neither one instruction set more nor another machine that emulates is another clock.
     sources -= {*CLOCK_SOURCES.glob(f"{_CLASSIFY}*.c")} - {CLOCK_SOURCES / f"{_CLASSIFY}{isa}.c"}
-    if fast_memory:
-        return _fingerprint(_CLOCK_TRIPLE, _PLUGIN_FLAGS, sources)
-    # Nor is fast memory, on boards that have none.
-    sources -= {*CLOCK_SOURCES.glob("fast_memory.[ch]")}
-    return _fingerprint(_CLOCK_TRIPLE, _PLUGIN_FLAGS, sources, without=_FAST_MEMORY)
+    # Nor is a part that the board does not have.
+    others = [part for part in CLOCK_PARTS if part not in parts]
+    sources -= {path for part in others for path in CLOCK_SOURCES.glob(f"{part}.[ch]")}
+    return _fingerprint(_CLOCK_TRIPLE, _PLUGIN_FLAGS, sources, without=[*map(_marked, others)])
+
+
+def _marked(part: str) -> re.Pattern[bytes]:
+    """What the clock's sources have for a part of CLOCK_PARTS, beside its own files."""
+    name = part.replace("_", " ").encode()
+    return re.compile(rb"[^\n]*/\* %b \{ \*/.*?/\* \} %b \*/\n" % (name, name), re.DOTALL)
 
 
 def _plugin_triple() -> str:
@@ -111,13 +116,15 @@ def _plugin_triple() -> str:
 
 
 def _fingerprint(
-    triple: str, flags: tuple[str, ...], sources: Iterable[Path], without: re.Pattern[bytes] | None = None
+    triple: str, flags: tuple[str, ...], sources: Iterable[Path], without: Iterable[re.Pattern[bytes]] = ()
 ) -> str:
-    """16 hex digits over everything that a binary depends on; ``without`` the text that this finds."""
+    """16 hex digits over everything that a binary depends on; ``without`` the text that these find."""
     digest = hashlib.sha256(f"{triple} {version('ziglang')} {' '.join(flags)}".encode())
     for source in sorted(sources):
         text = source.read_bytes()
-        digest.update(f"{source.name}\0".encode() + (without.sub(b"", text) if without else text))
+        for pattern in without:
+            text = pattern.sub(b"", text)
+        digest.update(f"{source.name}\0".encode() + text)
     return digest.hexdigest()[:16]
 
 

@@ -23,6 +23,7 @@ _BOUNDS: Mapping[str, tuple[int, int]] = {
     **dict.fromkeys(("width", *PIPES, "matrix"), (1, 16)),
     **dict.fromkeys(("l1_bytes", "l2_bytes", "l3_bytes"), (1024, 256 << 20)),
     **dict.fromkeys(("l1_ways", "l2_ways", "l3_ways", "in_flight"), (1, 64)),
+    "lines_ahead": (0, 64),
 }
 _CYCLES = (1, 100_000)
 
@@ -30,7 +31,9 @@ _CYCLES = (1, 100_000)
 def figures_of(model: str) -> tuple[str, ...]:
     """The figures of a board that a fleet file may replace."""
     base = SIM_MODELS[model]
-    core: tuple[str, ...] = (*PIPES, "in_flight") if base.core in CORES else ()
+    core: tuple[str, ...] = ()
+    if base.core in CORES:
+        core = (*PIPES, "in_flight", "lines_ahead", "memory_turn_cycles")
     if not base.core:
         core = (*PIPES, "matrix", "divide_cycles")
     return (*_ALWAYS, *core, *(("fast_cycles",) if base.fast_cycles else ()))

@@ -83,6 +83,11 @@ class SimModel:
     l3_cycles: int = 0
     l3_stream_cycles: int = 0
     fast_cycles: int = 0
+    lines_ahead: int = 0
+    """How many lines of its streams are under way while a core with ``in_flight`` computes: 0 where it waits
+    for each. Then ``l2_stream_cycles`` is what it spends on each of them, wherever it comes from."""
+    memory_turn_cycles: int = 0
+    """What a written line takes more that leaves the caches after another one was read."""
 
     def options(self) -> Mapping[str, str | int]:
         """What the plugin is told."""
@@ -93,6 +98,12 @@ class SimModel:
             "wake_cycles": round(_WAKE_S * self.hz),
             "start_cycles": round(_START_S * self.hz),
         }
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Which of CLOCK_PARTS it has."""
+        given = {"fast_memory": self.fast_cycles, "ahead": self.lines_ahead or self.memory_turn_cycles}
+        return tuple(part for part, figure in given.items() if figure)
 
     @property
     def prices(self) -> str:
@@ -108,7 +119,15 @@ class SimModel:
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-_IN_NAME_IF_SET = ("fast_cycles", "core", "in_flight", "memory_shared_row_cycles", "l2_lines")
+_IN_NAME_IF_SET = (
+    "fast_cycles",
+    "core",
+    "in_flight",
+    "lines_ahead",
+    "memory_turn_cycles",
+    "memory_shared_row_cycles",
+    "l2_lines",
+)
 """Figures younger than the first clocks, whose names still hold."""
 
 
@@ -182,6 +201,7 @@ SIM_MODELS: Mapping[str, SimModel] = {
         isa="aarch64",
         core="n1",
         in_flight=20,
+        lines_ahead=20,  # assumed: as many as misses
         hz=2_400_000_000,
         l1_bytes=64 * _KB,
         l1_ways=4,
@@ -189,17 +209,22 @@ SIM_MODELS: Mapping[str, SimModel] = {
         l2_ways=8,
         line_bytes=64,
         # Measured by sbc-bench on boards, less the four cycles of a load from L1: L2 12.1, L3 41 (1 MB),
-        # memory 276 to 280, a line in a stream 10.3 (14.9 GB/s).
+        # memory 276 to 280.
         l2_cycles=8,
         memory_cycles=274,
-        l2_stream_cycles=2,  # assumed: 32 bytes a cycle
-        memory_stream_cycles=10,
+        # BusSpeed and MemSpeed on the A76 of an RK3588 (github.com/EntityFX/anybench): a line of L2 takes 0.2
+        # to 1.5 cycles more than one of L1.
+        l2_stream_cycles=1,
+        memory_stream_cycles=11,
         # A reading STREAM on a Pi 5 (github.com/ggml-org/llama.cpp/issues/26484): 9.26 GB/s on one thread,
         # 13.23 on two, 11.59 on four, where an eighth and a third of the lines find their bank in use.
-        # Written: tinymembench's copy of September 2023, 5.25 GB/s, less what reading takes of it.
+        # tinymembench on a Pi 5 of September 2023 (sbc-bench, results/4HDw.txt), cycles of a line: read 11.3,
+        # filled 13.3, copied 29.1; and 102.8 copied by way of a buffer of 2 KB, where one line is written for
+        # two that are read. (36.6 with newer firmware in January 2025, results/8-NK.txt.)
         memory_line_cycles=10,
-        memory_write_cycles=16,
+        memory_write_cycles=13,
         memory_row_cycles=10,
+        memory_turn_cycles=67,
         l3_bytes=2 * 1024 * _KB,
         l3_ways=16,  # assumed
         l3_cycles=37,

@@ -133,7 +133,7 @@ class SimulatedBoard(AgentBoard):
             raise BoardError(f"no simulated board is called {model!r}; there are {sorted(SIM_MODELS)}")
         self.model = model
         self._figures = own = with_figures(model, figures) if figures else SIM_MODELS[model]
-        plugin = plugin_fingerprint(own.isa, fast_memory=bool(own.fast_cycles))
+        plugin = plugin_fingerprint(own.isa, own.parts)
         super().__init__(
             id or model,
             state_dir=state_dir,
