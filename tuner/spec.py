@@ -33,13 +33,15 @@ class TaskSpec:
     """One distinct workload of a job; ``weight`` is how often it occurs in the model.
 
     ``incumbents`` are the configs that the untuned model has for it, in the layouts of its layers: the first
-    trials. Where there are none, the first trial is the analysis's config.
+    trials. Where there are none, the first trial is the analysis's config. ``predicted_s`` is what the first
+    of them is predicted to take; None where nobody planned the untuned model.
     """
 
     id: int
     workload: Workload
     weight: int = 1
     incumbents: tuple[Config, ...] = ()
+    predicted_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,7 @@ class JobSpec:
     With ``any_layout`` configs of all layouts are tried, as a build of the whole model can use them.
     ``model`` is the file, with the ``shapes`` of its inputs, one set or several, in which the best configs
     are compared at last. ``planned_s`` is what it took to plan the untuned model, 0 where nobody did.
+    ``others_s`` is what one run of that is predicted to spend outside the tasks' layers.
     """
 
     id: int
@@ -66,6 +69,7 @@ class JobSpec:
     model: str | None = None
     shapes: GivenShapes = None
     planned_s: float = 0.0
+    others_s: float = 0.0
 
 
 @dataclass(frozen=True)

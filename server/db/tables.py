@@ -199,6 +199,8 @@ class JobRow(Base):
     deadline: Mapped[datetime | None] = mapped_column(Utc(None))
     elapsed_s: Mapped[float] = mapped_column(Real(0.0), default=0.0)
     """Running time over all runs of the job: while it runs, as of the last trial saved."""
+    others_s: Mapped[float] = mapped_column(Real(0.0), default=0.0, server_default="0")
+    """What one run of the untuned model is predicted to spend outside the tasks' layers."""
     delivery: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     """What came of building its model at the end (``tuner.backend.check.Delivery``)."""
     delivered_by: Mapped[str] = mapped_column(Word(100), default="", server_default="")
@@ -252,6 +254,8 @@ class TaskRow(Base):
     best_id: Mapped[int | None] = mapped_column(ForeignKey("records.id"))
     recommended_id: Mapped[int | None] = mapped_column(ForeignKey("records.id"))
     """The record of trial 0, the config that the untuned model has."""
+    predicted_s: Mapped[float | None] = mapped_column(Real())
+    """What that config is predicted to take; its order of size alone means something."""
 
 
 def _where(some: str, name: str, *columns: str) -> Index:

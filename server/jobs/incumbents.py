@@ -1,4 +1,4 @@
-"""The configs of the untuned model, which a job has to beat: a child plans them before the job runs."""
+"""The untuned model, which a job has to beat: a child plans it before the job runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 def with_incumbents(spec: JobSpec, nursery: Nursery, cancelled: Flag) -> JobSpec:
-    """``spec`` with the untuned model's configs as the first trials of its tasks.
+    """``spec`` with the untuned model's configs as the first trials of its tasks, and with predictions.
 
     A job of one workload, and one that has no plan in time, begin with the analysis's config.
     """
@@ -43,7 +43,16 @@ def with_incumbents(spec: JobSpec, nursery: Nursery, cancelled: Flag) -> JobSpec
         )
         return spec
     configs: dict[str, list[Config]] = {}
-    for each in found:
+    predicted: dict[str, float] = {}
+    for each in found["configs"]:
         configs.setdefault(each["key"], []).append(Config.from_json(each["config"]))
-    tasks = (replace(task, incumbents=tuple(configs.get(task.workload.key, ()))) for task in spec.tasks)
-    return replace(spec, tasks=tuple(tasks))
+        predicted.setdefault(each["key"], each["predicted_s"])
+    tasks = (
+        replace(
+            task,
+            incumbents=tuple(configs.get(task.workload.key, ())),
+            predicted_s=predicted.get(task.workload.key),
+        )
+        for task in spec.tasks
+    )
+    return replace(spec, tasks=tuple(tasks), others_s=found["others_s"])

@@ -11,7 +11,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session, aliased
 
 from server.db.tables import JobRow, RecordRow, TaskRow, TrialRow
-from server.jobs import views
+from server.jobs import totals, views
 from server.jobs.schemas import CURVE, Point, Progress
 from server.records.leaders import LEADS
 
@@ -19,12 +19,14 @@ from server.records.leaders import LEADS
 def progress(session: Session, job: JobRow) -> Progress:
     """The estimated time of the whole model over trials; empty until every task has a time."""
     built = views.built_of(job)
-    scale = views.whole_ms(1.0, built) - views.whole_ms(0.0, built)
+    sums = totals.of_tasks(session, [job.id]).get(job.id, totals.Totals()).sums
+    share = sums.share_of(job.others_s)
+    scale = views.whole_ms(1.0, built, share) - views.whole_ms(0.0, built, share)
     return Progress(
         points=[
             Point(
                 trial=fall.trial,
-                estimated_ms=views.whole_ms(fall.seconds, built),
+                estimated_ms=views.whole_ms(fall.seconds, built, share),
                 task=fall.task,
                 gain_ms=scale * fall.gain_s,
             )

@@ -274,8 +274,10 @@ class Job(BaseModel):
     )
     elapsed_s: float = Field(description="Running time over all runs of the job.")
     estimated_ms: float | None = Field(
-        description="Sum over the tasks of weight times best cost, null until every task has one; once "
-        "`built` is known, times its `in_place` and with its `other_ms`."
+        description="Sum over the tasks of weight times best cost; a task without one is as predicted, times "
+        "what others took over theirs. Until the model is built, what is not tuned is added as predicted; "
+        "once `built` is known, the sum is times its `in_place` and with its `other_ms`. Null while no "
+        "task has a time, and of a job that ended without one of each."
     )
     verdict: JobVerdict | None = Field(description="What tuning gained; null where that was not measured.")
     no_verdict: str = Field(description="Why an ended job has no verdict, or empty.")
@@ -364,7 +366,9 @@ class Point(BaseModel):
     """The whole model after a number of trials."""
 
     trial: int = Field(description="Trials of all tasks by then; 0 before tuning.", examples=[120])
-    estimated_ms: float = Field(description="Sum over the tasks of weight times best cost.", examples=[7.17])
+    estimated_ms: float = Field(
+        description="As that of the job, from its best costs by then.", examples=[7.17]
+    )
     task: int | None = Field(
         default=None, description="The task whose new best made it fall; null where none did.", examples=[140]
     )

@@ -39,7 +39,7 @@ from server.records.bests import batches, choose_anew, choose_best, lock_tasks
 from tuner.backend.check import Delivery
 from tuner.job.store import Ranking
 from tuner.log.record import Record
-from tuner.spec import Trial
+from tuner.spec import JobSpec, Trial
 from tuner.states import JobState, StoreAway, TakenOver, TaskState
 from worker.fleet.book import LIED, TAKES_BACK
 from worker.measure import plausible
@@ -210,6 +210,14 @@ class SqlStore:
                     _count_failure(session.get_one(TaskRow, task_id), record)
             choose_anew(session, tasks)
         return True
+
+    @_asked
+    def foresee(self, spec: JobSpec) -> None:
+        """Keep what is predicted of a job's layers and of the rest of its model."""
+        with self._db.write() as session:
+            _own(session, spec.id).others_s = spec.others_s
+            for task in spec.tasks:
+                session.get_one(TaskRow, task.id).predicted_s = task.predicted_s
 
     @_asked
     def log(self, job_id: int) -> list[Record]:

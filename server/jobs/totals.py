@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
-from sqlalchemy import ColumnElement, case, func, select
+from sqlalchemy import ColumnElement, case, func, select, type_coerce
 from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 
+from server.db.columns import Real, Whole
 from server.db.documents import counts_in
 from server.db.tables import RecordRow, TaskRow
+from tuner.job.estimate import Sums
 
 
 @dataclass(frozen=True)
 class Totals:
-    """Of a job's tasks, in all; ``best_s`` is of the whole model, None while some layer has none."""
+    """Of a job's tasks, in all; ``sums`` are of what weighs anything: chains are beside their parts."""
 
     trials: int = 0
     failed: int = 0
     reused: int = 0
-    best_s: float | None = None
+    sums: Sums = field(default_factory=Sums)
 
 
 def of_tasks(session: Session, jobs: Sequence[int]) -> dict[int, Totals]:
@@ -31,13 +34,16 @@ def of_tasks(session: Session, jobs: Sequence[int]) -> dict[int, Totals]:
             func.sum(TaskRow.trials),
             func.sum(TaskRow.failed),
             func.sum(TaskRow.reused),
-            _whole(best.ranking_s),
+            *_sums(best.ranking_s),
         )
         .outerjoin(best, best.id == TaskRow.best_id)
         .where(TaskRow.job_id.in_(jobs))
         .group_by(TaskRow.job_id)
     )
-    return {row[0]: Totals(*row[1:]) for row in session.execute(query)}
+    return {
+        job: Totals(trials, failed, reused, Sums(*sums))
+        for job, trials, failed, reused, *sums in session.execute(query)
+    }
 
 
 def errors_of(session: Session, jobs: Sequence[int]) -> dict[int, dict[str, int]]:
@@ -57,10 +63,17 @@ def errors_of(session: Session, jobs: Sequence[int]) -> dict[int, dict[str, int]
     return found
 
 
-def _whole(seconds: InstrumentedAttribute[float | None]) -> ColumnElement[float | None]:
-    """The sum of what weighs anything, NULL while some of that is not known; chains, which weigh nothing, are
-    beside their parts."""
-    weighs = TaskRow.weight > 0
-    unknown = func.sum(case((weighs & seconds.is_(None), 1), else_=0))
-    heavy = func.sum(case((weighs, 1), else_=0))
-    return case(((unknown == 0) & (heavy > 0), func.sum(case((weighs, TaskRow.weight * seconds)))))
+def _sums(seconds: InstrumentedAttribute[float | None]) -> list[ColumnElement[Any]]:
+    """The fields of ``Sums``, in their order."""
+    weighs, known = TaskRow.weight > 0, seconds.is_not(None)
+    predicted_s = TaskRow.weight * func.coalesce(TaskRow.predicted_s, 0.0)
+    parts = (
+        case((weighs & known, TaskRow.weight * seconds), else_=0.0),
+        case((weighs & known, predicted_s), else_=0.0),
+        case((weighs & ~known, predicted_s), else_=0.0),
+        case((weighs & ~known, 1), else_=0),
+        case((weighs & TaskRow.predicted_s.is_(None), 1), else_=0),
+    )
+    # The time of a record is never 0, but a sum may be.
+    kinds = (Real(0.0), Real(0.0), Real(0.0), Whole(0), Whole(0))
+    return [type_coerce(func.sum(part), kind) for part, kind in zip(parts, kinds, strict=True)]

@@ -39,6 +39,7 @@ from server.records import told
 from server.records.leaders import LEADS
 from server.workloads.traffic import least_bytes
 from tuner.backend.check import Delivery
+from tuner.job.estimate import Sums
 from tuner.states import JobState, Phase, TaskState
 
 _SHAPES = dict[str, list[int]] | list[dict[str, list[int]]] | None
@@ -126,6 +127,7 @@ def _show(row: JobRow, live: Live | None, related: _Related, waiting: Waiting | 
     live = live or ended
     state = JobState.CANCELLING if live.cancelling and row.state == JobState.RUNNING else JobState(row.state)
     (built, verdict), of = _told(row), f"job {row.id}"
+    unfinished = state.final and built is None and tasks.sums.open > 0
     workload = related.workloads.get(row.workload_key or "")
     return Job(
         id=row.id,
@@ -162,7 +164,7 @@ def _show(row: JobRow, live: Live | None, related: _Related, waiting: Waiting | 
         phase=live.phase,
         eta_s=live.eta_s,
         elapsed_s=live.elapsed_s,
-        estimated_ms=_total_ms(tasks.best_s, built),
+        estimated_ms=None if unfinished else _total_ms(tasks.sums, built, row.others_s),
         verdict=verdict,
         no_verdict="" if verdict else why_no_verdict(row, built),
         built=built,
@@ -267,13 +269,19 @@ def _curves(session: Session, job_id: int) -> dict[int, list[tuple[int, float]]]
     return {task_id: list(thin(curve)) for task_id, curve in curves.items()}
 
 
-def whole_ms(layers_s: float, built: BuiltModel | None) -> float:
-    """What the whole model is expected to take of which the layers by themselves take ``layers_s``."""
-    return 1e3 * layers_s if built is None else 1e3 * layers_s * built.in_place + (built.other_ms or 0.0)
+def whole_ms(layers_s: float, built: BuiltModel | None, share: float = 0.0) -> float:
+    """What the whole model is expected to take when its layers by themselves take ``layers_s``.
+
+    Until it is built, the rest of it is expected to take a ``share`` of that.
+    """
+    if built is None:
+        return 1e3 * layers_s * (1 + share)
+    return 1e3 * layers_s * built.in_place + (built.other_ms or 0.0)
 
 
-def _total_ms(layers_s: float | None, built: BuiltModel | None) -> float | None:
-    return None if layers_s is None else whole_ms(layers_s, built)
+def _total_ms(sums: Sums, built: BuiltModel | None, others_s: float) -> float | None:
+    layers_s = sums.layers_s
+    return None if layers_s is None else whole_ms(layers_s, built, sums.share_of(others_s))
 
 
 def built_of(row: JobRow) -> BuiltModel | None:

@@ -84,7 +84,8 @@ def test_a_chain_is_a_task_beside_its_parts(client: TestClient) -> None:
         assert [task["workload"]["kind"] for task in tasks] == kinds
         assert [task["weight"] for task in tasks] == [1, 1, 0][: len(kinds)]
         assert all(task["best_s"] for task in tasks)
-        assert job["estimated_ms"] == pytest.approx(sum(1e3 * task["best_s"] for task in tasks[:2]))
+        layers_ms = sum(1e3 * task["best_s"] for task in tasks[:2])
+        assert layers_ms <= job["estimated_ms"] < 1.5 * layers_ms
 
 
 def test_a_model_is_tuned(client: TestClient, engine: FakeEngine) -> None:
@@ -118,7 +119,13 @@ def test_a_model_is_tuned(client: TestClient, engine: FakeEngine) -> None:
         assert task["share_of_peak"] == pytest.approx(task["gflops"] / 100)
         assert task["recommended_s"] >= task["best_s"] / 1.02
         assert task["best_config"]["kernel"]
-    assert job["estimated_ms"] == pytest.approx(sum(1e3 * t["weight"] * t["best_s"] for t in tasks))
+    # The model is not built here, so what is no layer is as predicted, in the curve too.
+    layers_ms = sum(1e3 * task["weight"] * task["best_s"] for task in tasks)
+    assert layers_ms <= job["estimated_ms"] < 1.5 * layers_ms
+    curve = client.get(f"{URL}/{job['id']}/progress").json()["points"]
+    assert curve[-1]["estimated_ms"] == pytest.approx(job["estimated_ms"])
+    told = [data["estimated_ms"] for _, name, data in seen if name in ("best", "progress")]
+    assert told[-1] == pytest.approx(job["estimated_ms"])
 
     lines = client.get(f"{URL}/{job['id']}/log").text.splitlines()
     (relayouts,) = read_relayouts(lines)

@@ -14,6 +14,7 @@ from kernels.layout import PLAIN
 from kernels.space import Config
 from server.jobs.incumbents import with_incumbents
 from tuner.backend.apply import plan_of
+from tuner.backend.shares import parts_of
 from tuner.frontend.graph import load_partition
 from tuner.job.untuned import untuned_in_child
 from tuner.job.verifying import gain_bound
@@ -109,7 +110,9 @@ def test_the_incumbents_are_what_a_build_without_a_log_has(payload):
         (product.workload.key, option.config.key)
         for product, option in zip(partition.products, plan.options, strict=True)
     )
-    found = [(each["key"], Config.from_json(each["config"]).key) for each in untuned_in_child(payload)]
+    found = [
+        (each["key"], Config.from_json(each["config"]).key) for each in untuned_in_child(payload)["configs"]
+    ]
     assert sorted(found) == sorted(wanted)
     assert [wanted[each] for each in found] == sorted(wanted.values(), reverse=True)
 
@@ -133,8 +136,14 @@ def test_a_service_gives_a_models_job_its_incumbents(payload):
     spec = job(tasks=tasks, model=payload["model"])
     found = with_incumbents(spec, Here(), Flag())
     first, second = found.tasks
+    plan = plan_of(partition, {}, AVX2)
+    parts = parts_of(partition, plan, AVX2, 1)
     assert first.incumbents
+    assert first.predicted_s == plan.options[0].seconds
     assert second.incumbents == ()
-    assert replace(found, tasks=tasks) == spec
+    assert second.predicted_s is None
+    layers_s = sum(option.seconds for option in plan.options)
+    assert found.others_s == pytest.approx(sum(part.seconds for part in parts) - layers_s)
+    assert replace(found, tasks=tasks, others_s=0.0) == spec
     assert with_incumbents(spec, Late(), Flag()) == spec
     assert with_incumbents(replace(spec, model=None), Late(), Flag()) == replace(spec, model=None)

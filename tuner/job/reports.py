@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tuner.job.budget import Allowance
+from tuner.job.estimate import sums_of
 from tuner.job.tally import Tally
-from tuner.search import scheduler
 from tuner.search.task import TaskSearch
 from tuner.spec import JobSpec, Trial
 from tuner.states import JobState, Phase, TaskState
@@ -20,9 +20,13 @@ Publish = Callable[[str, dict[str, Any]], None]
 
 
 def estimated_ms(searches: Iterable[TaskSearch]) -> float | None:
-    """Milliseconds of the whole model by the best of each task, or None while a task has none."""
-    total = scheduler.total_s([search.curve for search in searches])
-    return None if total is None else total * 1e3
+    """Milliseconds of the whole model by the best of each task; what has no time is as predicted, scaled by
+    what the others took. None while nothing is known."""
+    weighs = [search for search in searches if search.task.weight]
+    sums = sums_of((search.task.weight, search.curve.best_s, search.task.predicted_s) for search in weighs)
+    if sums.layers_s is None:
+        return None
+    return 1e3 * sums.layers_s * (1 + sums.share_of(weighs[0].job.others_s))
 
 
 def early(searches: Iterable[TaskSearch], promises: bool = True) -> str:
