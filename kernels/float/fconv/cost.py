@@ -103,7 +103,8 @@ def _windows(plan: Plan) -> float:
         size = tiles * lines * depth * target.line_bytes
         total += load(target, size, footprint)
     whole = 4.0 * conv.in_c * plan.source.pixels.channel_pitch
-    first = machine.scattered_cycles(target, whole, whole) if apart else 0.0
+    results = 4.0 * conv.out_c * conv.windows
+    first = machine.scattered_cycles(target, whole, whole + results) if apart else 0.0
     return first + total * (plan.filter_tiles - 1) * plan.channel_sets
 
 

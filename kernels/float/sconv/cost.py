@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from kernels.arithmetic import ceil_div
 from kernels.emit import machine, shares
 from kernels.float.sconv.csa import INPUT_STATIONARY, NEAR, WEIGHT_STATIONARY, Slicing
@@ -24,7 +26,7 @@ def cycles(plan: Plan) -> float:
     weights = machine.cold_cycles(target, plan.packed_length * 4.0)
     if plan.products.hides_loads:
         reloads = _stream_cycles(slicing) / plan.threads
-        waits = machine.exposed(target, 0.0) * _weights_again(slicing) / plan.threads
+        waits = machine.exposed(target, 0.0) * (_weights_again(slicing) + _packed_lines(plan)) / plan.threads
         return weights + plan.conv.n * max(_compute_cycles(plan) + waits, reloads)
     overflow = target.l2_cycles * slicing.l1_overflow_lines
     # What is packed is a stream that prefetchers follow; windows in place are a line of each channel.
@@ -50,6 +52,20 @@ def _weights_again(slicing: Slicing) -> float:
     prefetched."""
     lines = slicing.l2_lines if slicing.order == INPUT_STATIONARY else slicing.l1_overflow_lines
     return machine.lines_cycles(slicing.target, lines, "l2")
+
+
+def _packed_lines(plan: Plan) -> float:
+    """Waits for lines of planes, which nothing prefetches while windows are packed, and packed lines on their
+    way to where the buffer lies: loaded before they are written, and written back."""
+    slicing = plan.slicing
+    if not plan.packed:
+        return 0.0
+    buffer = slicing.moving_bytes if slicing.order == WEIGHT_STATIONARY else slicing.in_tile
+    # What is packed passes the caches beside the buffer.
+    size = 4.0 * plan.conv.windows * plan.conv.in_c * plan.conv.taps
+    data, out = 4.0 * math.prod(plan.conv.data_shape), 4.0 * math.prod(plan.conv.out_shape)
+    waits = machine.scattered_cycles(plan.target, data / plan.conv.n, (data + out) / plan.conv.n)
+    return waits + 2 * machine.stream_cycles(plan.target, size, 2.0 * buffer)
 
 
 def _waits_in_l1(plan: Plan) -> bool:
@@ -115,12 +131,18 @@ def _result_cycles(plan: Plan, size: int) -> float:
     another plane is waited for, and those behind it follow where neighbours are next.
     """
     target, footprint = plan.target, 4.0 * plan.conv.out_c * plan.conv.windows
+    written = 1
+    if plan.channel_sets > 1 and target.l2_stream_cycles:
+        # Until products of the next channels are added, the windows of both sets and the filters have passed.
+        conv, channels = plan.conv, plan.slicing.n_c
+        footprint += 4.0 * channels * (2 * conv.in_h * conv.in_w + conv.out_c * conv.taps)
+        written = 2 if footprint > max(target.l2_bytes, target.l3_bytes) else 1
 
     def stream(lines: int) -> float:
         return machine.stream_cycles(target, lines * target.line_bytes, footprint)
 
     if plan.products.prefetches:
-        return stream(ceil_div(size, target.line_bytes))
+        return written * stream(ceil_div(size, target.line_bytes))
     beside = plan.k2 if _waits_in_l1(plan) and plan.knobs.order == WEIGHT_STATIONARY else 1
     following = ceil_div(beside * size, target.line_bytes) - 1
     waited = machine.latency(target, machine.level_of(target, footprint))
