@@ -17,6 +17,7 @@ from shell import Shell, run_module
 from kernels.layout import PLAIN
 from tilefleet import Client, Conflict, InvalidInput, NotFound
 from tuner.log.record import read_log
+from tuner.log.relayouts import header
 
 pytestmark = [pytest.mark.xdist_group("service"), pytest.mark.timeout(900)]
 
@@ -69,8 +70,10 @@ def test_the_main_job(shell: Shell, tiny_model: Path, tmp_path: Path) -> None:
     everything = shell("log", job, "--all").splitlines()
     assert len(everything) >= shown["trials"] - shown["reused"]
     best, log = json.loads(shell("best", "--json")), tmp_path / "best.jsonl"
-    assert "records in" in shell("log", job, "-o", log)
-    records = list(read_log(log.read_text().splitlines()))
+    # All of them: a log to build from has none where the untuned model won.
+    assert "records in" in shell("log", job, "--all", "-o", log)
+    ran = (record for record in read_log(log.read_text().splitlines()) if record.error is None)
+    records = sorted(ran, key=lambda record: record.rank)
     assert len({record.workload.key for record in records}) == 3
     assert {record.workload.key for record in records} <= {_key(entry["workload"]) for entry in best}
     one = json.loads(shell("best", records[0].workload.key, "--json"))
@@ -181,6 +184,10 @@ def test_a_log_that_lacks_a_workload(shell: Shell, tiny_model: Path, tmp_path: P
     empty = tmp_path / "empty.jsonl"
     empty.write_text("")
     assert "3 of 3 workloads are missing" in shell.fails("check", tiny_model, "--log", empty)
+    untuned = tmp_path / "untuned.jsonl"
+    untuned.write_text(header())
+    told = shell.run("check", tiny_model, "--log", untuned)
+    assert (told.returncode, "a build by it is the untuned model" in told.stderr) == (0, True)
     module = tmp_path / "tiny.so"
     assert "0 layers from the log, 4 by the analysis" in shell(
         "build", tiny_model, "--log", empty, "-o", module
@@ -191,7 +198,7 @@ def test_a_log_that_lacks_a_workload(shell: Shell, tiny_model: Path, tmp_path: P
 def test_bad_logs_and_models(shell: Shell, tiny_model: Path, tmp_path: Path) -> None:
     job = json.loads(shell("submit", tiny_model, "--trials", 9, "--strategy", "analysis", "--json"))["id"]
     shell("watch", job)
-    line = next(line for line in shell("log", job).splitlines() if "workload" in json.loads(line))
+    line = next(line for line in shell("log", job, "--all").splitlines() if "workload" in json.loads(line))
     damaged, one = tmp_path / "damaged.jsonl", tmp_path / "one.jsonl"
     damaged.write_text("\n".join([line] * 16 + [line[:99]]) + "\n")
     one.write_text(line)

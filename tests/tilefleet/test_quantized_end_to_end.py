@@ -35,7 +35,7 @@ def test_a_quantized_model(shell: Shell, client: Client, tmp_path: Path) -> None
     assert {(task.unit, task.share_of_peak) for task in tasks} == {("OP", None)}
     assert len({task.text for task in tasks}) == len(tasks)
     log, module = tmp_path / "best.jsonl", tmp_path / "model.so"
-    shell("log", job, "-o", log)
+    shell("log", job, "--all", "-o", log)
     records = list(read_log(log.read_text().splitlines()))
     assert {record.workload.kind for record in records} == {"qconv2d"}
     assert {record.max_error for record in records} == {0.0}

@@ -26,7 +26,7 @@ def test_a_tflite_model(shell: Shell, tmp_path: Path) -> None:
     assert "done" in report
     assert "qconv 8x8x16 -> 16, 3x3 g16" in report
     log, module = tmp_path / "best.jsonl", tmp_path / "model.so"
-    shell("log", job, "-o", log)
+    shell("log", job, "--all", "-o", log)
     listed = json.loads(shell("check", path, "--log", log, "--numerics", "exact", "--json"))
     checked = [entry for entry in listed if entry["status"] != "not tuned"]
     assert {entry["status"] for entry in checked} == {"found"}

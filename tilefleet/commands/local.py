@@ -58,8 +58,11 @@ def check(
     """List the layers of a model: which config a log has for each, and each one's share of the time.
 
     A layer is found, missing, or has the analysis's config, where a build expects that to be quicker than
-    all of the log. Exit code 1 when one is missing. Shares are predicted where nothing was measured.
+    all of the log. Exit code 1 when one is missing, but not where the log has a first line and no record, as
+    that of a job that delivers the untuned model. Shares are predicted where nothing was measured.
     """
+    from tuner.log.relayouts import header
+
     chosen, shapes = resolve_target(target, targets), read_sets(shape)
     with _whole(model, value, data, shapes) as whole:
         matches, parts = _matches(whole, log, chosen, threads, shapes, numerics)
@@ -70,7 +73,9 @@ def check(
     listed += [part.to_json(total_s) | {"status": "not tuned"} for part in others]
     show(listed, as_json, _match_table(matches, shares, others, total_s))
     missing = sum(match.record is None for match in matches)
-    if missing:
+    if log.read_text().strip() == header().strip():
+        typer.echo(f"{log} has no record: a build by it is the untuned model", err=True)
+    elif missing:
         raise TilefleetError(f"{missing} of {len(matches)} workloads are missing in {log}")
 
 
