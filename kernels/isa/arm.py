@@ -8,6 +8,8 @@ AARCH64 = Isa(
     "aarch64",
     ("aarch64", "arm64"),
     lambda _: "NEON",
+    # Kernels are made of NEON. Where a core has SVE, LLVM would keep its numbers of lanes in these vectors.
+    features=("-sve",),
     chooses_bounds=False,
     # LLVM loads two neighbours at once, and multiplies by an element of a register.
     broadcasts=2,

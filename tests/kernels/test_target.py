@@ -101,6 +101,18 @@ def test_features_are_instruction_sets_of_the_processor() -> None:
         assert {feature[1:] for feature in target.features} <= {str(name) for name in known}, target.name
 
 
+@pytest.mark.parametrize("block", ["9x3", "6x4"])
+def test_code_for_a_core_with_sve_is_neon_alone(block: str) -> None:
+    """The simulated Graviton 3 has no SVE, and no kernel asks for it; LLVM would use it by itself here."""
+    target = CATALOGUE["graviton3"]
+    conv = Conv2d(1, 32, 14, 14, 32, 3, 3, pad=(1, 1, 1, 1))
+    config = Config.of("fconv", block=block, channels=4, order="ws", windows=196)
+    module = compile_module(registry.kernel("fconv").build(conv, config, target, 1, "main"), target)
+    code = module.inspect_source("asm")
+    assert re.search(r"\tfmla\s+v\d", code)
+    assert not re.search(r"\b[zp]\d+\b|ptrue|addvl|cntw", code)
+
+
 def test_no_packet_of_hexagon_loads_what_it_stores() -> None:
     """QEMU does that wrong after a conditional instruction. This config has such packets if LLVM may."""
     target = CATALOGUE["hexagon-v66"]
