@@ -146,6 +146,8 @@ def measure(name: str, report: dict[str, Any], path: Path | None) -> None:
         Nursery(preload=PRELOAD) as nursery,
         SimulatedBoard(model, figures=own, id=f"bench-{name}", state_dir=home() / "boards") as board,
     ):
+        if made.setdefault("clock", board.clock) != board.clock:
+            raise SystemExit(f"bench: {name} was measured by the clock {made['clock']}; give another --json")
         builder = Builder(nursery, ArtifactStore(Path(folder) / "artifacts"))
         if "figures" not in made:
             found = calibrate(

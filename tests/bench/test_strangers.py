@@ -21,6 +21,7 @@ class Board:
     """A board that is never started."""
 
     target = "rpi5"
+    clock = "simulated:one"
 
     def __init__(self, _model, **_more) -> None:
         pass
@@ -68,7 +69,9 @@ def test_a_sample_begins_with_the_pick_and_names_no_config_twice() -> None:
     assert configs == strangers.sample(LAYER, target, "seed")
 
 
-def test_it_goes_on_where_it_stopped_and_says_how_far_picks_are_behind(measured, tmp_path, capsys) -> None:
+def test_it_goes_on_where_it_stopped_and_says_how_far_picks_are_behind(
+    measured, tmp_path, capsys, monkeypatch
+) -> None:
     path = tmp_path / "strangers.json"
     arguments = ["--json", str(path), "--boards", "pi5-small-l2"]
     assert strangers.main(arguments) == 0
@@ -89,6 +92,9 @@ def test_it_goes_on_where_it_stopped_and_says_how_far_picks_are_behind(measured,
     path.write_text(json.dumps(report))
     assert strangers.main(arguments) == 0
     assert measured[3:] == [("stranger", 1)]
+    monkeypatch.setattr(Board, "clock", "simulated:other")
+    with pytest.raises(SystemExit, match="was measured by the clock simulated:one; give another --json"):
+        strangers.main(arguments)
 
 
 def test_boards_that_nobody_knows_are_refused(capsys) -> None:
