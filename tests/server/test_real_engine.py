@@ -46,7 +46,7 @@ def test_a_small_model_is_tuned_on_this_machine(tmp_path: Path) -> None:
         assert (job["state"], job["trials"], job["errors"]) == ("done", 6, {}), job
         assert job["peak_gflops"] > 0
         assert job["estimated_ms"] > 0
-        log = client.get(f"/api/v1/jobs/{job['id']}/log").text
+        log = client.get(f"/api/v1/jobs/{job['id']}/log?select=all").text
         found = {(each.workload.key, each.config): each for each in read_log(log.splitlines())}
         for task in client.get(f"/api/v1/jobs/{job['id']}/tasks").json()["items"]:
             record = found[task["workload_key"], Config.from_json(task["best_config"])]
