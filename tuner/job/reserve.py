@@ -6,9 +6,9 @@ import math
 
 from tuner.spec import JobSpec
 
-LEAST_S, TASK_S = 5.0, 0.6
+LEAST_S, TASK_S = 4.0, 0.4
 """Expected of the first job here: so long, and so long for each distinct layer."""
-PLANS, SIMULATED_PLANS = 20, 40
+PLANS, SIMULATED_PLANS = 12, 20
 """Where that is more, it is so many times as long as the untuned plan took, since a busy machine takes longer
 for all. A simulated board runs code slowly."""
 TRIAL_S = 0.5
