@@ -15,11 +15,14 @@ pytestmark = pytest.mark.timeout(1700)
 def test_a_job_beside_the_stopwatch_and_the_rest_another_time(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["--models", "plain", "--seconds", "3", "--pairs", "1"]
+    arguments = ["--models", "plain", "--seconds", "60", "--pairs", "1"]
     report = bench("tuning", tmp_path, *arguments)
     (row,) = report["rows"]
-    assert (row["model"], row["board"], row["threads"], row["budget_s"]) == ("plain", "host", 1, 3.0)
-    assert row["verdict"]["low"] <= row["verdict"]["gain"] <= row["verdict"]["high"]
+    assert (row["model"], row["board"], row["threads"], row["budget_s"]) == ("plain", "host", 1, 60.0)
+    if row["verdict"] is None:  # a machine as busy as that has no time for the race
+        assert "too small" in row["no_verdict"]
+    else:
+        assert row["verdict"]["low"] <= row["verdict"]["gain"] <= row["verdict"]["high"]
     watch = row["stopwatch"]
     # One and the same file is not twice as fast as itself, however busy the machine is.
     assert 0.5 < watch["error"] < 2
@@ -32,4 +35,4 @@ def test_a_job_beside_the_stopwatch_and_the_rest_another_time(
     )
     table = capsys.readouterr().out
     assert f"| {row['state']}, no verdict |" in table
-    assert "host, 1 thread(s), 3 s" in table
+    assert "host, 1 thread(s), 60 s" in table

@@ -29,6 +29,8 @@ TIMEOUT_S = 900.0
 RACE_S, LEAST_RACE_S = 30.0, 0.001
 """So long after the start of a delivery its race may go on to make the gain surer, at most, and where no
 seconds are left."""
+NEARLY = 1.5
+"""A build begins if it is expected to take at most so many times what is left."""
 LOST_BOARD = "the board was lost while the model was measured; `tilefleet resume` does it again"
 UNBUILT = Delivery(Check(TOLERANCE, skipped="the model was not built"), untuned=True)
 """The untuned model, of which nothing was measured."""
@@ -71,10 +73,10 @@ async def deliver(
             f"give {needed_s} s or more"
         )
 
-    if seen_s / BOTH > left():
+    if seen_s / BOTH > NEARLY * left():
         return await unbuilt(too_small("the build and its runs", " without a build", used_s))
     records = await patiently(store.log, job.id)
-    short = bool(records) and seen_s > left()
+    short = bool(records) and seen_s > NEARLY * left()
     records = [] if short else records
     payload = await patiently(placing.payload_of, job, records, store)
     answer = await engine.beside(

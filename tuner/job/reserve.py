@@ -13,6 +13,8 @@ PLANS, SIMULATED_PLANS = 12, 20
 for all. A simulated board runs code slowly."""
 TRIAL_S = 0.5
 """Seconds that a trial takes, about."""
+LATE_S = 15.0
+"""So long at least a build may go on after the end of the budget."""
 SPARE = 1.15
 """Factor on what was seen, as the next model has other kernels."""
 BOTH = 2.0
@@ -61,6 +63,11 @@ class Deliveries:
             first = max(LEAST_S + TASK_S * len(job.tasks), plans * job.planned_s)
             known = first if a_task is None else a_task * len(job.tasks)
         return SPARE * known
+
+    def late_s(self, job: JobSpec) -> float:
+        """How long the build of ``job`` may go on after the end of its budget: as long again as was kept for
+        it. What was tuned shall not be lost where the machine became busier meanwhile."""
+        return max(LATE_S, self.expected_s(job))
 
     def needed_s(self, job: JobSpec) -> int:
         """The least budget that is worth it: a delivery, and a trial of each layer."""

@@ -130,7 +130,8 @@ class _Run:
                     self._enter(Phase.COMPARING)
                     note = await self._place()
                     self._enter(Phase.BUILDING)
-                    async with self._until(self.allowance.left) as over:
+                    late_s = self.deliveries.late_s(self.job)
+                    async with self._until(lambda: self.allowance.left() + late_s) as over:
                         built = await self._deliver(over)
             if self.cancelled.is_set():
                 return await self._end(JobState.CANCELLED)
