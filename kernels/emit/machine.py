@@ -10,7 +10,7 @@ from typing import Literal
 from kernels.target import Target
 
 Level = Literal["l2", "l3", "dram"]
-"""Where a line comes from that the first cache has not."""
+"""The cache, or memory, that a line is loaded from when it is not in L1."""
 
 CLOCK_HZ = 3e9
 """Where nobody knows the clock rate."""
@@ -75,7 +75,7 @@ def stream_cycles(target: Target, size: float, footprint: float) -> float:
 
 
 def level_of(target: Target, footprint: float) -> Level | None:
-    """Where a byte is found again after ``footprint`` bytes were touched; None for the first cache."""
+    """The level that still has a byte after ``footprint`` other bytes were touched; None for L1."""
     if footprint <= target.l1_bytes:
         return None
     if footprint <= target.l2_bytes:

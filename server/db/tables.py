@@ -255,7 +255,7 @@ class TaskRow(Base):
     recommended_id: Mapped[int | None] = mapped_column(ForeignKey("records.id"))
     """The record of trial 0, the config that the untuned model has."""
     predicted_s: Mapped[float | None] = mapped_column(Real())
-    """What that config is predicted to take; its order of size alone means something."""
+    """The predicted seconds of that config. They compare layers; they forecast no time."""
 
 
 def _where(some: str, name: str, *columns: str) -> Index:

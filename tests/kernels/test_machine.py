@@ -123,7 +123,7 @@ def test_neighbours_are_loaded_in_pairs_where_arm_was_measured() -> None:
 
 
 def test_windows_of_planes_wait_for_their_lines_where_streams_were_measured() -> None:
-    """In NCHW the elements of a window lie a plane apart; in NHWC they are a stream, whose cost is known."""
+    """A window's elements are a plane apart in NCHW. In NHWC they are one stream, and its cost is known."""
     conv = Conv2d(1, 256, 28, 28, 128, 1, 1)
     kernel = registry.kernel("fconv")
     distant = replace(MEASURED, l2_cycles=2 * MEASURED.l2_cycles, dram_cycles=2 * MEASURED.dram_cycles)

@@ -76,7 +76,7 @@ def faults(page: Page) -> dict[str, str]:
 
 
 def saved(page: Page, chart: str, what: str) -> bytes:
-    """What a chart is saved as."""
+    """Save a chart as PNG or CSV and return the file's bytes."""
     with page.expect_download() as download:
         page.get_by_role("button", name=f"Save as {what}: {chart}").click()
     return Path(download.value.path()).read_bytes()

@@ -77,7 +77,7 @@ def test_several_sets_of_shapes_are_one_run_with_each():
 
 
 def delivering(verdict: Verdict, **instead: Any) -> FakeEngine:
-    """An engine that builds a right model, of which the race ends by ``verdict``; ``instead`` are fields of
+    """An engine that builds a right model; its race ends by ``verdict``; ``instead`` are fields of
     the untuned model's delivery where that wins."""
     engine = FakeEngine()
 

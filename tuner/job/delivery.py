@@ -33,7 +33,7 @@ NEARLY = 1.5
 """A build begins if it is expected to take at most so many times what is left."""
 LOST_BOARD = "the board was lost while the model was measured; `tilefleet resume` does it again"
 UNBUILT = Delivery(Check(TOLERANCE, skipped="the model was not built"), untuned=True)
-"""The untuned model, of which nothing was measured."""
+"""The untuned model without a build: nothing of it was measured."""
 
 
 async def deliver(
@@ -51,8 +51,8 @@ async def deliver(
 
     A model that loses the race is not delivered, but the untuned one: the job's log has no record to build
     by from then on. The same is done where the race has no result in time: ``over`` is set when the job is
-    cancelled or its time has come. ``left`` are the budget's seconds. A layer of which no config ran gets the
-    analysis's, as in any build; where none ran at all that is the untuned model. What it takes is told to
+    cancelled or its time has come. ``left`` are the budget's seconds. A layer without a config that ran gets
+    the analysis's, as in any build; without any, that is the untuned model. What it takes is told to
     ``deliveries``. Raises GivenUp when the model is wrong.
     """
     changed = dict.fromkeys(await take_over(job.id, searches, store))

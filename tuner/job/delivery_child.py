@@ -215,7 +215,7 @@ def _answer(
     instead: Callable[[_Built], Mapping[str, Delivery]],
     sha256: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """What a delivery comes to; ``instead`` checks and times the untuned model where that wins."""
+    """The answer of a delivery; if the untuned model wins, ``instead`` checks and times that."""
     delivery = Delivery.of_all(timed, sha256.get(DELIVERED, ""))
     found = delivery.to_json() | {"surer_s": surer_s, "same": UNTUNED not in rivals}
     if delivery.verdict is None or not delivery.verdict.lost:

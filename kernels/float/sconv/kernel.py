@@ -85,10 +85,10 @@ class SConv(Kernel[Conv2d]):
     def recommend(
         self, workload: Conv2d, target: Target, layouts: Layouts = PLAIN, threads: int = 1
     ) -> Config:
-        """The analysis's slicing, or one of few windows, whose block, packing and split promise most.
+        """The most promising block, packing and split of the analysis's slicing, or of one of few windows.
 
-        Where the costs of streams were measured, predictions know more than the analysis's counts of lines:
-        there it is the config predicted fastest.
+        Where the costs of streams were measured, it is the config predicted fastest: predictions know more
+        there than the analysis, which counts lines.
         """
         if target.l2_stream_cycles:
             return super().recommend(workload, target, layouts, threads)
