@@ -20,6 +20,7 @@ class MemoryStore:
         self.tasks: dict[int, TaskState] = {}
         self.jobs: list[tuple[JobState, str]] = []
         self.deliveries: list[Delivery] = []
+        self.delivers_untuned = False
         self.taken_back_times = 0
 
     def known(self, workload, target, clock, threads) -> list[Record]:
@@ -61,7 +62,7 @@ class MemoryStore:
         return True
 
     def log(self, job_id: int) -> list[Record]:
-        if self.deliveries and self.deliveries[-1].untuned:
+        if self.delivers_untuned:
             return []
         best: dict[object, Record] = {}
         trials = self.trials(job_id)
@@ -80,6 +81,7 @@ class MemoryStore:
         if lease in self.lost_leases:
             return False
         self.deliveries.append(delivery)
+        self.delivers_untuned = delivery.untuned
         return True
 
     def task_state(self, task_id: int, state: TaskState) -> None:
@@ -87,3 +89,5 @@ class MemoryStore:
 
     def job_state(self, job_id: int, state: JobState, message: str) -> None:
         self.jobs.append((state, message))
+        if state is JobState.RUNNING:  # what came of an earlier run is forgotten
+            self.delivers_untuned = False

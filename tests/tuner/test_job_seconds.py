@@ -9,7 +9,8 @@ from formula_engine import TASKS, FakeEngine, job, ran, run
 from memory_store import MemoryStore
 
 from tuner.backend.check import Check, Delivery
-from tuner.job.reserve import BOTH, SPARE, Deliveries
+from tuner.job.budget import Allowance
+from tuner.job.reserve import BOTH, LATE_S, LATE_SHARE, SPARE, Deliveries
 from tuner.search.scheduler import Curve, expected_s, worth
 from tuner.spec import Budget
 from tuner.states import JobState
@@ -31,8 +32,11 @@ def delivering(**arguments):
 def test_a_budget_too_small_for_a_trial_delivers_the_untuned_model_and_says_what_is_needed():
     engine, sent = delivering()
     store = MemoryStore()
+    store.relayouts = lambda *_: ["a measured conversion"]
     assert run(job(model="/models/one.onnx", budget=Budget(seconds=1)), engine, store) is JobState.DONE
-    assert [payload["records"] for payload in sent] == [[]]
+    # Measured conversions could make another plan of it.
+    assert [(payload["records"], payload["relayouts"]) for payload in sent] == [([], [])]
+    assert store.deliveries[0].untuned
     assert not engine.evaluated
     assert len(store.deliveries) == 1
     message = store.jobs[-1][1]
@@ -126,6 +130,34 @@ def test_with_seconds_for_the_untuned_model_alone_that_is_built():
     assert [len(payload["records"]) > 0 for payload in sent] == [True, False]
     assert store.deliveries[-1].untuned
     assert "too small for a race of the tuned model, so the untuned model is delivered" in store.jobs[-1][1]
+
+
+@pytest.mark.parametrize(("seen_s", "built"), [(4.0, True), (30.0, False)])
+def test_what_was_tuned_is_built_late_where_the_search_overran_a_budget_with_room_for_it(
+    monkeypatch, seen_s, built
+):
+    """Without a second left the build begins if it can end within as long again as was kept for it."""
+    engine, sent = delivering(trial_s=0.002)
+    store, deliveries = MemoryStore(), Deliveries()
+    spec = job(model="m", clock="simulated:a", budget=Budget(seconds=20.0, trials=80))
+    deliveries.observe(spec, seen_s)
+    monkeypatch.setattr(Allowance, "left", lambda self: 20.0 if self.rate is None else 1.0)
+    monkeypatch.setattr(Allowance, "search_left", lambda _: 20.0)
+    assert run(spec, engine, store, deliveries=deliveries) is JobState.DONE
+    assert engine.evaluated
+    assert bool(sent and sent[-1]["records"]) is built
+    assert store.deliveries[-1].untuned is not built
+
+
+def test_only_what_was_tuned_may_be_built_long_after_the_seconds():
+    deliveries, spec = Deliveries(), job(model="m", budget=Budget(seconds=40.0))
+    assert deliveries.late_s(spec, tuned=False) == LATE_SHARE * 40.0
+    assert deliveries.late_s(spec, tuned=True) >= LATE_S
+    deliveries.observe(spec, 30.0)
+    assert deliveries.late_s(spec, tuned=True) == pytest.approx(30.0 * SPARE)
+    assert deliveries.late_s(spec, tuned=False) == LATE_SHARE * 40.0
+    deliveries.observe(spec, 50.0)
+    assert deliveries.late_s(spec, tuned=True) == LATE_SHARE * 40.0
 
 
 def test_the_untuned_model_alone_takes_less():

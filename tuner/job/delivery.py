@@ -30,7 +30,7 @@ RACE_S, LEAST_RACE_S = 30.0, 0.001
 """So long after the start of a delivery its race may go on to make the gain surer, at most, and where no
 seconds are left."""
 NEARLY = 1.5
-"""A build begins if it is expected to take at most so many times what is left."""
+"""The untuned model is built if that is expected to take at most so many times what is left."""
 LOST_BOARD = "the board was lost while the model was measured; `tilefleet resume` does it again"
 UNBUILT = Delivery(Check(TOLERANCE, skipped="the model was not built"), untuned=True)
 """The untuned model without a build: nothing of it was measured."""
@@ -64,7 +64,9 @@ async def deliver(
         return list(changed), why, kept
 
     began, seen_s, limit_s = time.monotonic(), deliveries.seen_s(job), job.budget.seconds or math.inf
-    used_s = limit_s - left()
+    left_s = left()
+    used_s = limit_s - left_s
+    late_s = deliveries.late_s(job, any(search.best is not None for search in searches))
 
     def too_small(what: str, done: str, used_s: float = 0.0) -> str:
         needed_s = max(deliveries.needed_s(job), math.ceil(used_s + deliveries.expected_s(job)))
@@ -73,12 +75,15 @@ async def deliver(
             f"give {needed_s} s or more"
         )
 
-    if seen_s / BOTH > NEARLY * left():
+    if seen_s / BOTH > max(NEARLY * left_s, left_s + late_s):
         return await unbuilt(too_small("the build and its runs", " without a build", used_s))
     records = await patiently(store.log, job.id)
-    short = bool(records) and seen_s > NEARLY * left()
-    records = [] if short else records
+    short = bool(records) and seen_s > left_s + late_s
+    if untuned := short or not records:
+        records = []
     payload = await patiently(placing.payload_of, job, records, store)
+    if untuned:
+        payload["relayouts"] = []  # by which a plan may be another
     answer = await engine.beside(
         "tuner.job.delivery_child:deliver_in_child",
         payload | {"race": max(LEAST_RACE_S, min(RACE_S, left()))},
@@ -92,10 +97,11 @@ async def deliver(
     if answer is None or cancelled.is_set():
         return list(changed), "", False
     if answer.problem and over.is_set():
-        deliveries.took_longer(job, spent_s, not records)
+        deliveries.took_longer(job, spent_s, untuned)
         if left() > 0:
             return await unbuilt("the untuned model is delivered, as the deadline came before the race ended")
-        return await unbuilt(too_small("the build and its runs", " without a race", used_s))
+        without = " without a check" if untuned else " without a race"
+        return await unbuilt(too_small("the build and its runs", without, used_s))
     if answer.problem:
         return list(changed), f"the model was not built and measured: {answer.problem}", False
     same, surer_s = answer.result.get("same", False), answer.result.get("surer_s", 0.0)
@@ -109,11 +115,12 @@ async def deliver(
     if lost:
         notes.append(_who_won(lost))
         delivery = Delivery.from_json(answer.result["instead"])
-    elif short:
+    elif untuned:
         delivery = replace(delivery, untuned=True)
-        notes.append(too_small("a race of the tuned model", "", used_s))
     else:
         delivery = replace(delivery, in_place=in_place(searches))
+    if short:
+        notes.append(too_small("a race of the tuned model", "", used_s))
     if not await patiently(store.delivered, job.id, delivery, answer.lease):
         return list(changed), LOST_BOARD, False
     if delivery.check.wrong:

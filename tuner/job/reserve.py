@@ -13,8 +13,9 @@ PLANS, SIMULATED_PLANS = 12, 20
 for all. A simulated board runs code slowly."""
 TRIAL_S = 0.5
 """Seconds that a trial takes, about."""
-LATE_S = 15.0
-"""So long at least a build may go on after the end of the budget."""
+LATE_S, LATE_SHARE = 15.0, 0.05
+"""So long at least the build of what was tuned may go on after the end of a budget that has room for it; any
+other build such a share of the budget."""
 SPARE = 1.15
 """Factor on what was seen, as the next model has other kernels."""
 BOTH = 2.0
@@ -64,9 +65,13 @@ class Deliveries:
             known = first if a_task is None else a_task * len(job.tasks)
         return SPARE * known
 
-    def late_s(self, job: JobSpec) -> float:
-        """How long the build of ``job`` may go on after the end of its budget: as long again as was kept for
-        it. What was tuned shall not be lost where the machine became busier meanwhile."""
+    def late_s(self, job: JobSpec, tuned: bool) -> float:
+        """How long the build of ``job`` may go on after the end of its budget. What was ``tuned`` shall not be
+        lost where earlier phases or the build took longer than expected: that has as long again as was kept
+        for it, unless the whole budget is known to be too small."""
+        limit_s = job.budget.seconds or math.inf
+        if not tuned or self.seen_s(job) > limit_s:
+            return LATE_SHARE * limit_s
         return max(LATE_S, self.expected_s(job))
 
     def needed_s(self, job: JobSpec) -> int:

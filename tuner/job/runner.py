@@ -130,7 +130,8 @@ class _Run:
                     self._enter(Phase.COMPARING)
                     note = await self._place()
                     self._enter(Phase.BUILDING)
-                    late_s = self.deliveries.late_s(self.job)
+                    tuned = any(search.best is not None for search in self.searches)
+                    late_s = self.deliveries.late_s(self.job, tuned)
                     async with self._until(lambda: self.allowance.left() + late_s) as over:
                         built = await self._deliver(over)
             if self.cancelled.is_set():
