@@ -40,7 +40,7 @@ _STYLES = {
 
 _PHASES = {
     "remeasuring": "measures the best configs again",
-    "comparing": "compares the best configs in the model",
+    "comparing": "compares the best configs",
     "building": "builds and measures the model",
 }
 """What a job does after its search; its figures do not tell."""
@@ -304,9 +304,11 @@ def task_table(tasks: Sequence[Task], rows: int, clock: str) -> Table:
 
 def times(job: Job) -> str:
     """What the whole model takes and what tuning gained, as measured; before that what is estimated."""
+    found = job.verdict
+    if job.workload is not None and found is not None:
+        return f"{ms(found.delivered_ms)}{mark(job.clock)} measured: {gain(found)}"
     if job.built is None or job.built.measured_ms is None:
         return f"{ms(job.estimated_ms)}{mark(job.clock)} estimated"
-    found = job.verdict
     if found is None:
         spread = f"spread {percent(job.built.spread)}"
         return f"{ms(job.built.measured_ms)}{mark(job.clock)} built and measured ({spread})"

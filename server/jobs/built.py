@@ -46,17 +46,17 @@ class BuiltModel(BaseModel):
 
 
 class JobVerdict(BaseModel):
-    """The untuned model, which a build without a log makes, beside the delivered one: both were built and run
-    in turns on one board."""
+    """The untuned model, which a build without a log makes, beside the delivered one; of a job of one
+    workload its untuned and its best config. Both were built and run in turns on one board."""
 
-    untuned_ms: float = Field(description="Median of the untuned model's turns.")
-    delivered_ms: float = Field(description="Median of the delivered model's turns.")
+    untuned_ms: float = Field(description="Median of the turns of what is untuned.")
+    delivered_ms: float = Field(description="Median of the turns of what is delivered.")
     gain: float = Field(description="Untuned over delivered.")
     low: float = Field(description="The gain is above this, and below `high`, with a probability of 95 %.")
     high: float = Field(description="On a simulated clock, which has no noise, both are `gain`.")
     difference: bool = Field(description="Whether the interval leaves out 1.")
     rounds: int = Field(description="Turns that each had.")
-    same: bool = Field(description="Whether the delivered model is the untuned one: `gain` is 1 then.")
+    same: bool = Field(description="Whether what is delivered is untuned: `gain` is 1 then.")
     peer: str = Field(
         description="The runtime that took turns with them, `onnxruntime` or `litert`; or empty."
     )

@@ -33,7 +33,8 @@ def why_no_verdict(row: JobRow, built: BuiltModel | None) -> str:
     if not JobState(row.state).final:
         return ""
     if row.model_hash is None:
-        return "a job of one workload builds no model"
+        ended = "it was cancelled" if row.state == JobState.CANCELLED else "an older version ended it"
+        return row.message or f"its configs were not raced: {ended}"
     if built is None:
         return row.message or "its model was not built"
     if built.measured_ms is None:

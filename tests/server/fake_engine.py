@@ -97,7 +97,8 @@ class FakeEngine:
         if batch.rounds:
             board = next(each for each in self.listings if batch.demand.tags <= {*each.tags})
             return [
-                Outcome(cost(each) * 1.01, board=board.id, clock=board.clock) for each in batch.candidates
+                Outcome(cost(each) * 1.01, (cost(each) * 1.01,) * 7, board=board.id, clock=board.clock)
+                for each in batch.candidates
             ]
         request = Request(next(self._numbers), batch.demand)
         waiting = asyncio.ensure_future(self._measure(request, batch))

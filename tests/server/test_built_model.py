@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,8 +13,11 @@ from server_samples import conv_model
 from test_jobs import URL, create, wait
 
 from kernels import registry
+from kernels.workload.base import Gemm, to_json
 from server.jobs import views
 from server.jobs.built import BuiltModel
+from server.jobs.schemas import Job
+from tilefleet import render
 from tuner.backend.apply import plan_of
 from tuner.backend.check import Check, Delivery
 from tuner.backend.verdict import Verdict
@@ -137,3 +141,20 @@ def test_a_build_by_the_log_of_the_best_knows_what_the_delivery_knew(
 
 def at(record: Record) -> tuple[object, ...]:
     return record.identity
+
+
+def test_a_workload_has_a_verdict_on_its_untuned_and_its_best_config(client: TestClient) -> None:
+    job = wait(client, create(client)["id"])
+    (task,) = client.get(f"{URL}/{job['id']}/tasks").json()["items"]
+    verdict = job["verdict"]
+    assert (job["state"], job["built"], job["no_verdict"], job["trials"]) == ("done", None, "", 12)
+    assert verdict["untuned_ms"] >= verdict["delivered_ms"] > 0
+    assert verdict["same"] or verdict["rounds"] >= 21
+    assert verdict["gain"] == pytest.approx(verdict["untuned_ms"] / verdict["delivered_ms"])
+    assert "measured: " + verdict["text"] in render.times(Job.model_validate(job))
+    # What is delivered is in the log, and leads the tasks.
+    records = list(read_log(client.get(f"{URL}/{job['id']}/log").text.splitlines(keepends=True)))
+    assert task["best_s"] == min(record.ranking_s or math.inf for record in records)
+    cancelled = create(client, workload=to_json(Gemm(8, 16, 32)), budget={"trials": 10_000})
+    client.post(f"{URL}/{cancelled['id']}/cancel")
+    assert wait(client, cancelled["id"])["no_verdict"] == "its configs were not raced: it was cancelled"

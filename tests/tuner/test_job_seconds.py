@@ -74,7 +74,7 @@ def test_what_a_delivery_takes_is_learned_from_those_before():
     third = replace(spec, model="third")
     assert deliveries.expected_s(third) == pytest.approx(20.0 * SPARE)
     assert deliveries.needed_s(third) > 20.0 * SPARE
-    assert deliveries.expected_s(replace(spec, model=None)) == 0.0
+    assert deliveries.expected_s(job(model=None)) == 0.0
 
 
 def test_a_delivery_ends_soon_after_the_seconds_and_leaves_the_untuned_model(monkeypatch):

@@ -17,7 +17,8 @@ NORMAL_975 = statistics.NormalDist().inv_cdf(0.975)
 
 @dataclass(frozen=True)
 class Verdict:
-    """How the delivered model compares with the untuned one, the model as a build without a log makes it.
+    """How the delivered model compares with the untuned one, the model as a build without a log makes it;
+    of one workload, how the best config compares with that of the analysis.
 
     Both were built and run in turns on one board. ``untuned_s`` and ``delivered_s`` are medians of
     ``rounds`` turns in seconds. ``gain`` is untuned over delivered, and lies between ``low`` and ``high``
@@ -41,6 +42,10 @@ class Verdict:
         """Whether the interval leaves out 1."""
         return not self.low <= 1.0 <= self.high
 
+    def known_within(self, share: float) -> bool:
+        """Whether the gain is known so well: the interval reaches so far on each side, as a share of it."""
+        return self.high - self.low <= 2 * share * self.gain
+
     @property
     def lost(self) -> bool:
         """Whether the untuned model shall be delivered: it is surely faster, or probably by a percent."""
@@ -55,10 +60,10 @@ class Verdict:
     def __str__(self) -> str:
         """What came out, for people."""
         if self.same:
-            return "the delivered model is the untuned one"
+            return "what is delivered is untuned"
         interval = f"{self.low:.2f} to {self.high:.2f}"
         if not self.difference:
-            return f"no difference from the untuned model ({self.gain:.2f} times as fast, {interval})"
+            return f"no difference from untuned ({self.gain:.2f} times as fast, {interval})"
         exact = "" if self.low == self.high else f", {interval}"
         return f"{self.gain:.2f} times as fast as untuned ({1e3 * self.untuned_s:.3g} ms{exact})"
 

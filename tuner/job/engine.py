@@ -37,6 +37,16 @@ class Engine(Protocol):
         """
 
 
+async def evaluated(engine: Engine, batch: Batch) -> list[Outcome]:
+    """An outcome for each config of ``batch``, whatever happens to the engine."""
+    task = asyncio.ensure_future(engine.evaluate(batch))
+    try:
+        await asyncio.wait([task])
+    finally:
+        task.cancel()
+    return outcomes_of(task, len(batch.configs))
+
+
 def outcomes_of(finished: asyncio.Task[list[Outcome]], expected: int) -> list[Outcome]:
     """What the engine returned; a failure of the engine itself is one of each trial."""
     if finished.cancelled():

@@ -71,8 +71,7 @@ def race(
 def _enough(groups: Sequence[Mapping[str, Sequence[float]]], spent_s: float, more_s: float) -> bool:
     if len(groups) < GROUPS:
         return len(groups) >= LEAST_GROUPS and spent_s > LONGEST_S
-    found = Verdict.of(groups)
-    return spent_s > more_s or found.high - found.low <= 2 * SURE * found.gain
+    return spent_s > more_s or Verdict.of(groups).known_within(SURE)
 
 
 def peer_of(model: Path, feeds: Mapping[str, Array], threads: int) -> str:

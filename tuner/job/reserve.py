@@ -16,6 +16,8 @@ TRIAL_S = 0.5
 LATE_S, LATE_SHARE = 15.0, 0.05
 """So long at least the build of what was tuned may go on after the end of a budget that has room for it; any
 other build such a share of the budget."""
+CONFIGS_S, CONFIGS_SHARE = 5.0, 0.3
+"""Expected of the first race of a workload's configs, which gets such a share of the budget at most."""
 SPARE = 1.15
 """Factor on what was seen, as the next model has other kernels."""
 BOTH = 2.0
@@ -26,7 +28,7 @@ class Deliveries:
     """What the deliveries of one service took; shared by its jobs.
 
     All seconds are those of two models that were built and raced; of the untuned one alone they are BOTH
-    times less.
+    times less. Jobs of one workload are as one model: their races of configs take the same for all.
     """
 
     def __init__(self) -> None:
@@ -46,6 +48,8 @@ class Deliveries:
 
     def _keep(self, job: JobSpec, seconds: float) -> None:
         self._seconds[(job.model, *_board(job))] = seconds
+        if job.model is None:
+            return
         a_task, before = seconds / max(1, len(job.tasks)), self._a_task.get(_board(job))
         self._a_task[_board(job)] = a_task if before is None else (a_task + before) / 2
 
@@ -56,7 +60,7 @@ class Deliveries:
     def expected_s(self, job: JobSpec) -> float:
         """What the delivery of ``job`` will take: as for its model before, or by its number of layers."""
         if job.model is None:
-            return 0.0
+            return self._configs_s(job)
         known = self._seconds.get((job.model, *_board(job)))
         if known is None:
             a_task = self._a_task.get(_board(job))
@@ -65,12 +69,22 @@ class Deliveries:
             known = first if a_task is None else a_task * len(job.tasks)
         return SPARE * known
 
+    def _configs_s(self, job: JobSpec) -> float:
+        """What the race of a workload's configs will take: nothing by a clock that needs none."""
+        if job.demand.clock != "wall" or len(job.tasks) != 1:
+            return 0.0
+        most_s = CONFIGS_SHARE * (job.budget.seconds or math.inf)
+        return min(SPARE * (self.seen_s(job) or CONFIGS_S), most_s)
+
     def late_s(self, job: JobSpec, tuned: bool) -> float:
-        """How long the build of ``job`` may go on after the end of its budget. What was ``tuned`` shall not be
-        lost where earlier phases or the build took longer than expected: that has as long again as was kept
-        for it, unless the whole budget is known to be too small."""
+        """How long the build of ``job`` may go on after the end of its budget.
+
+        What was ``tuned`` shall not be lost where earlier phases or the build took longer than expected: that
+        has as long again as was kept for it, unless the whole budget is known to be too small. A race of
+        configs has nothing to lose.
+        """
         limit_s = job.budget.seconds or math.inf
-        if not tuned or self.seen_s(job) > limit_s:
+        if job.model is None or not tuned or self.seen_s(job) > limit_s:
             return LATE_SHARE * limit_s
         return max(LATE_S, self.expected_s(job))
 

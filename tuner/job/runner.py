@@ -8,15 +8,17 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from kernels.space import Config
 from tuner.job import placing, reports
 from tuner.job.background import background
 from tuner.job.budget import Allowance
+from tuner.job.config_race import race_configs
 from tuner.job.delivery import deliver
 from tuner.job.doubts import TakenBack, begin_anew, take_over
-from tuner.job.engine import Engine, outcomes_of
+from tuner.job.engine import Engine, evaluated, outcomes_of
 from tuner.job.fairness import VirtualTime
 from tuner.job.patience import patiently
 from tuner.job.reports import Publish
@@ -129,7 +131,8 @@ class _Run:
                 if not overdue:
                     self._enter(Phase.COMPARING)
                     note = await self._place()
-                    self._enter(Phase.BUILDING)
+                    if self.job.model is not None:
+                        self._enter(Phase.BUILDING)
                     tuned = any(search.best is not None for search in self.searches)
                     late_s = self.deliveries.late_s(self.job, tuned)
                     async with self._until(lambda: self.allowance.left() + late_s) as over:
@@ -330,22 +333,22 @@ class _Run:
         await asyncio.gather(*map(one, order))
 
     async def _verify_task(self, search: TaskSearch, stop: asyncio.Event) -> None:
-        async def measure(configs: list[Config]) -> list[Outcome]:
-            batch = Batch(
-                search.task.workload, configs, self._demand(configs), rounds=VERIFY_ROUNDS, cancelled=stop
-            )
-            task = asyncio.ensure_future(self.engine.evaluate(batch))
-            try:
-                await asyncio.wait([task])
-            finally:
-                task.cancel()
-                self.fair.finish(batch.demand.turn, self.kind)
-            return outcomes_of(task, len(configs))
-
         def changed(search: TaskSearch) -> None:
             self.publish("best", reports.best_event(search, self.searches))
 
+        measure = partial(self._in_turns, stop, search)
         await verify_task(search, self.top, measure, self.store, self._ask, stop, changed)
+
+    async def _in_turns(
+        self, stop: asyncio.Event, search: TaskSearch, configs: list[Config]
+    ) -> list[Outcome]:
+        """Measure configs of one task in turns."""
+        workload, demand = search.task.workload, self._demand(configs)
+        batch = Batch(workload, configs, demand, rounds=VERIFY_ROUNDS, cancelled=stop)
+        try:
+            return await evaluated(self.engine, batch)
+        finally:
+            self.fair.finish(batch.demand.turn, self.kind)
 
     async def _place(self) -> str:
         """Compare the best configs inside the built model; what went wrong, if anything."""
@@ -353,7 +356,11 @@ class _Run:
         return self._publish_best(*await placing.place(*parts, self.allowance.place_left()))
 
     async def _deliver(self, over: asyncio.Event) -> str:
-        """Build, check and race the model until it is ``over``; what there is to say of it."""
+        """Build, check and race the model, or race one workload's configs, until ``over``; what is to say."""
+        if self.job.model is None:
+            measure = partial(self._in_turns, over)
+            race = race_configs(self.job, self.searches, self.store, measure, over, self.deliveries)
+            return self._publish_best(*await race)
         parts = (self.job, self.searches, self.engine, self.store, self.cancelled)
         left, told = self.allowance.left, self.deliveries
         changed, note, self.delivered = await deliver(*parts, over, left, told)
