@@ -48,7 +48,7 @@ def run(payload: dict[str, Any]) -> dict[str, str]:
     case = CASES[payload["name"]]
     if case.name in OTHERWISE:
         return {"verdict": "otherwise", "reason": OTHERWISE[case.name]}
-    inputs, expected = ([*map(_array, values)] for values in case.data_sets[0])
+    inputs, expected = ([*map(array, values)] for values in case.data_sets[0])
     model = ModelProto()
     model.CopyFrom(case.model)
     names = [value.name for value in model.graph.input]
@@ -76,7 +76,7 @@ def run(payload: dict[str, Any]) -> dict[str, str]:
     return {"verdict": "wrong" if reason else "right", "reason": reason}
 
 
-def _array(value: Any) -> Any:
+def array(value: Any) -> Any:
     """Numbers and tensors as arrays; whatever else tests have as it is."""
     if isinstance(value, TensorProto):
         return numpy_helper.to_array(value)

@@ -23,13 +23,14 @@ FOLDERS = (
     "server",
     "tilefleet",
     "bench",
+    "lab",
     "dashboard",
     "tests",
     "docs",
     "scripts",
     "deploy",
 )
-PACKAGES = ("kernels", "worker", "tuner", "server", "tilefleet", "bench")
+PACKAGES = ("kernels", "worker", "tuner", "server", "tilefleet", "bench", "lab")
 
 
 def tracked(*patterns: str) -> list[Path]:
@@ -107,11 +108,11 @@ def test_no_ring_of_imports_at_any_depth() -> None:
 
 
 def test_imports_point_one_way() -> None:
-    """server -> tuner -> worker -> kernels; tilefleet may import all of them, and nobody bench."""
-    above = {"kernels": "worker|tuner|server|tilefleet", "worker": "tuner|server|tilefleet"}
-    above |= {"tuner": "server|tilefleet", "server": "tilefleet", "tilefleet": "bench"}
-    for package, forbidden in above.items():
-        pattern = re.compile(rf"^\s*(from|import) ({forbidden}|bench)\b", re.MULTILINE)
+    """lab -> bench -> tilefleet -> server -> tuner -> worker -> kernels."""
+    order = ["kernels", "worker", "tuner", "server", "tilefleet", "bench", "lab"]
+    for at, package in enumerate(order[:-1]):
+        above = "|".join(order[at + 1 :])
+        pattern = re.compile(rf"^\s*(from|import) ({above})\b", re.MULTILINE)
         wrong = [path for path in tracked(f"{package}/*.py") if pattern.search(path.read_text())]
         assert wrong == [], package
 

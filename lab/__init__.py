@@ -1,0 +1,1 @@
+"""Commands for who changes the product: what they find is about our own code, beside no peer."""
