@@ -315,6 +315,15 @@ def times(job: Job) -> str:
     return f"{ms(found.delivered_ms)}{mark(job.clock)} built and measured: {gain(found)}"
 
 
+def first_look(job: Job) -> str:
+    """How long a job takes until its first result, as far as that is known."""
+    if job.first_look_s is None:
+        return (
+            "how long a first result takes is not known: no model was built for such a board since the start"
+        )
+    return f"a first result takes about {job.first_look_s:.0f} s"
+
+
 def gain(found: JobVerdict) -> str:
     """What tuning gained, and the model's own runtime beside it."""
     if not found.peer_ms:

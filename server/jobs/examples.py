@@ -38,6 +38,7 @@ JOB: JsonDict = {
     "eta_s": 51.8,
     "elapsed_s": 8.2,
     "estimated_ms": 7.17,
+    "first_look_s": 23.4,
     "verdict": None,
     "no_verdict": "",
     "built": None,

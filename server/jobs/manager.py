@@ -136,6 +136,12 @@ class JobManager:
         """The place of each of ``rows`` that is queued, and why it waits; any thread may ask."""
         return self._queue.why(session, rows, self.running())
 
+    def first_look_s(self, row: JobRow, layers: int) -> float | None:
+        """About how long a first result of a job's model, of so many distinct layers, takes: as earlier
+        builds of this process did. None where there was none. Any thread may ask."""
+        kind = row.target_key, row.clock, row.threads
+        return self._deliveries.first_look_s(row.model_hash or "", kind, layers)
+
     def live(self, job_id: int) -> Live | None:
         """What the running job says of itself, or None when it does not run here."""
         if job_id not in self._running:

@@ -279,6 +279,12 @@ class Job(BaseModel):
         "once `built` is known, the sum is times its `in_place` and with its `other_ms`. Null while no "
         "task has a time, and of a job that ended without one of each."
     )
+    first_look_s: float | None = Field(
+        default=None,
+        description="About how many seconds a first result takes: a trial of each layer, the build and its "
+        "runs, as earlier builds for such boards did. Null where this coordinator has seen none, of one "
+        "workload, and of a job that has ended.",
+    )
     verdict: JobVerdict | None = Field(description="What tuning gained; null where that was not measured.")
     no_verdict: str = Field(description="Why an ended job has no verdict, or empty.")
     built: BuiltModel | None = Field(

@@ -17,8 +17,10 @@ from tuner.job.estimate import Sums
 
 @dataclass(frozen=True)
 class Totals:
-    """Of a job's tasks, in all; ``sums`` are of what weighs anything: chains are beside their parts."""
+    """Of a job's tasks, in all; ``count`` is how many there are. ``sums`` are of what weighs anything: chains
+    are beside their parts."""
 
+    count: int = 0
     trials: int = 0
     failed: int = 0
     reused: int = 0
@@ -31,6 +33,7 @@ def of_tasks(session: Session, jobs: Sequence[int]) -> dict[int, Totals]:
     query = (
         select(
             TaskRow.job_id,
+            func.count(),
             func.sum(TaskRow.trials),
             func.sum(TaskRow.failed),
             func.sum(TaskRow.reused),
@@ -41,8 +44,8 @@ def of_tasks(session: Session, jobs: Sequence[int]) -> dict[int, Totals]:
         .group_by(TaskRow.job_id)
     )
     return {
-        job: Totals(trials, failed, reused, Sums(*sums))
-        for job, trials, failed, reused, *sums in session.execute(query)
+        job: Totals(count, trials, failed, reused, Sums(*sums))
+        for job, count, trials, failed, reused, *sums in session.execute(query)
     }
 
 

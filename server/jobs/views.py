@@ -77,11 +77,17 @@ def show_all(
     rows: Sequence[JobRow],
     live_of: Callable[[int], Live | None],
     waiting: Mapping[int, Waiting],
+    first_look_s: Callable[[JobRow, int], float | None],
 ) -> list[Job]:
     """Several jobs, asked for together; ``live_of`` gives what runs in this process, by id, ``waiting`` why
-    those that are queued wait."""
+    those that are queued wait, ``first_look_s`` what a model of so many layers takes until its first result.
+    """
     related = _related(session, rows)
-    return [_show(row, live_of(row.id), related, waiting.get(row.id)) for row in rows]
+    jobs = [_show(row, live_of(row.id), related, waiting.get(row.id)) for row in rows]
+    for row, job in zip(rows, jobs, strict=True):
+        if row.model_hash is not None and not job.ended:
+            job.first_look_s = first_look_s(row, related.tasks.get(row.id, Totals()).count)
+    return jobs
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,9 @@ def _read(ctx: Services, job_id: int) -> Job:
 
 
 def _show(ctx: Services, session: Session, rows: Sequence[JobRow]) -> list[Job]:
-    return views.show_all(session, rows, ctx.manager.live, ctx.manager.why_queued(session, rows))
+    manager = ctx.manager
+    waiting = manager.why_queued(session, rows)
+    return views.show_all(session, rows, manager.live, waiting, manager.first_look_s)
 
 
 @router.post("", status_code=201, summary="Create a job", responses=responses(413, 422, 503))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fake_engine import HOST, FakeEngine
@@ -158,3 +159,18 @@ def test_a_workload_has_a_verdict_on_its_untuned_and_its_best_config(client: Tes
     cancelled = create(client, workload=to_json(Gemm(8, 16, 32)), budget={"trials": 10_000})
     client.post(f"{URL}/{cancelled['id']}/cancel")
     assert wait(client, cancelled["id"])["no_verdict"] == "its configs were not raced: it was cancelled"
+
+
+def test_a_new_job_says_what_a_first_result_takes(client: TestClient, engine: FakeEngine) -> None:
+    model = client.post("/api/v1/models", params={"name": "net.onnx"}, content=conv_model()).json()
+    engine.delivery = Delivery(Check(1e-4), seconds=5e-3, spread=0.0, other_s=0.0)
+    given: dict[str, Any] = {"workload": None, "model": model["hash"], "budget": {"trials": 2}}
+    job = create(client, **given)
+    assert job["first_look_s"] is None
+    assert "is not known" in render.first_look(Job.model_validate(job))
+    wait(client, job["id"])
+    job = create(client, **given)
+    assert 0 < job["first_look_s"] < 60
+    assert "a first result takes about " in render.first_look(Job.model_validate(job))
+    assert wait(client, job["id"])["first_look_s"] is None  # it has one
+    assert create(client)["first_look_s"] is None  # nothing is built

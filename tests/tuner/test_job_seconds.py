@@ -10,7 +10,7 @@ from memory_store import MemoryStore
 
 from tuner.backend.check import Check, Delivery
 from tuner.job.budget import Allowance
-from tuner.job.reserve import BOTH, LATE_S, LATE_SHARE, SPARE, Deliveries
+from tuner.job.reserve import BOTH, LATE_S, LATE_SHARE, SPARE, TRIAL_S, Deliveries
 from tuner.search.scheduler import Curve, expected_s, worth
 from tuner.spec import Budget
 from tuner.states import JobState
@@ -74,6 +74,11 @@ def test_what_a_delivery_takes_is_learned_from_those_before():
     third = replace(spec, model="third")
     assert deliveries.expected_s(third) == pytest.approx(20.0 * SPARE)
     assert deliveries.needed_s(third) > 20.0 * SPARE
+    kind = spec.demand.target.key, spec.demand.clock, spec.demand.threads
+    look_s = deliveries.first_look_s("third", kind, len(TASKS))
+    assert look_s == pytest.approx(20.0 * SPARE + TRIAL_S * len(TASKS))
+    assert deliveries.first_look_s("one", kind, len(TASKS)) < look_s
+    assert deliveries.first_look_s("one", (kind[0], "simulated:a", 1), len(TASKS)) is None
     assert deliveries.expected_s(job(model=None)) == 0.0
 
 

@@ -95,7 +95,8 @@ def submit(
         if watch:
             _follow(client, job.id, as_json)
         else:
-            show(job, as_json, f"job {job.id}; follow it with: tilefleet watch {job.id}")
+            follow = f"job {job.id}; follow it with: tilefleet watch {job.id}"
+            show(job, as_json, f"{follow}\n{render.first_look(job)}")
 
 
 def watch(job: JobId, as_json: Json = False, url: Url = None) -> None:

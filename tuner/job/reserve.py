@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import PurePath
 
 from tuner.spec import JobSpec
 
@@ -24,6 +25,10 @@ BOTH = 2.0
 """So many times as long as the untuned model alone take both models."""
 
 
+Kind = tuple[str, str, int]
+"""Of boards: the target's key, the clock, the threads."""
+
+
 class Deliveries:
     """What the deliveries of one service took; shared by its jobs.
 
@@ -32,8 +37,8 @@ class Deliveries:
     """
 
     def __init__(self) -> None:
-        self._seconds: dict[tuple[str | None, str, str, int], float] = {}
-        self._a_task: dict[tuple[str, str, int], float] = {}
+        self._seconds: dict[tuple[str | None, Kind], float] = {}
+        self._a_task: dict[Kind, float] = {}
 
     def observe(self, job: JobSpec, seconds: float, same: bool = False) -> None:
         """Take in what the delivery of ``job`` took, without what was spent to make its gain surer. It was
@@ -47,27 +52,36 @@ class Deliveries:
             self._keep(job, longer_s)
 
     def _keep(self, job: JobSpec, seconds: float) -> None:
-        self._seconds[(job.model, *_board(job))] = seconds
+        self._seconds[(_name(job), _kind(job))] = seconds
         if job.model is None:
             return
-        a_task, before = seconds / max(1, len(job.tasks)), self._a_task.get(_board(job))
-        self._a_task[_board(job)] = a_task if before is None else (a_task + before) / 2
+        a_task, before = seconds / max(1, len(job.tasks)), self._a_task.get(_kind(job))
+        self._a_task[_kind(job)] = a_task if before is None else (a_task + before) / 2
 
     def seen_s(self, job: JobSpec) -> float:
         """What the last delivery of this model on such a board took; 0 where there was none."""
-        return self._seconds.get((job.model, *_board(job)), 0.0)
+        return self._seconds.get((_name(job), _kind(job)), 0.0)
 
     def expected_s(self, job: JobSpec) -> float:
         """What the delivery of ``job`` will take: as for its model before, or by its number of layers."""
         if job.model is None:
             return self._configs_s(job)
-        known = self._seconds.get((job.model, *_board(job)))
+        known = self._known_s(_name(job), _kind(job), len(job.tasks))
         if known is None:
-            a_task = self._a_task.get(_board(job))
             plans = PLANS if job.demand.clock == "wall" else SIMULATED_PLANS
-            first = max(LEAST_S + TASK_S * len(job.tasks), plans * job.planned_s)
-            known = first if a_task is None else a_task * len(job.tasks)
+            known = max(LEAST_S + TASK_S * len(job.tasks), plans * job.planned_s)
         return SPARE * known
+
+    def first_look_s(self, model: str, kind: Kind, layers: int) -> float | None:
+        """About how many seconds a first result of a model (its file's name) takes on such a board: a trial
+        of each of its distinct ``layers``, and a delivery as earlier ones were. None where there was none."""
+        known = self._known_s(model, kind, layers)
+        return None if known is None else SPARE * known + TRIAL_S * layers
+
+    def _known_s(self, model: str | None, kind: Kind, layers: int) -> float | None:
+        """What the last delivery of this model on such a board took, or those of others by their layers."""
+        a_task = self._a_task.get(kind)
+        return self._seconds.get((model, kind), None if a_task is None else a_task * layers)
 
     def _configs_s(self, job: JobSpec) -> float:
         """What the race of a workload's configs will take: nothing by a clock that needs none."""
@@ -93,5 +107,9 @@ class Deliveries:
         return math.ceil(self.expected_s(job) + TRIAL_S * len(job.tasks))
 
 
-def _board(job: JobSpec) -> tuple[str, str, int]:
+def _name(job: JobSpec) -> str | None:
+    return job.model and PurePath(job.model).name
+
+
+def _kind(job: JobSpec) -> Kind:
     return job.demand.target.key, job.demand.clock, job.demand.threads
