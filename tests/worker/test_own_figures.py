@@ -75,6 +75,7 @@ def test_fewer_pipes_make_instructions_take_longer() -> None:
         ("l2_bytes = 32768", "l2_bytes is more than that of the cache before it, not 32768"),
         ("l3_bytes = 4194304", "a third cache has .*; add l3_ways, l3_cycles, l3_stream_cycles"),
         ("l3_cycles = 40", "there is no third cache for l3_cycles; add l3_bytes"),
+        ("l3_exclusive = 1", "there is no third cache for l3_exclusive; add l3_bytes"),
         ("hz = 'fast'", "not 'fast'"),
     ],
 )
@@ -85,5 +86,9 @@ def test_what_cannot_be_is_refused(tmp_path: Path, figures: str, message: str) -
 
 def test_a_third_cache_comes_and_goes(tmp_path: Path) -> None:
     assert with_figures("rpi5-sim", {"l3_bytes": 0}).l3_cycles == 0
+    assert with_figures("rpi5-sim", {"l3_bytes": 0}).parts == ("ahead",)
+    own = {"l3_bytes": 4 << 20}
+    assert with_figures("rpi5-sim", own).parts == ("ahead",)
+    assert with_figures("rpi5-sim", own | {"l3_exclusive": 1}).parts == ("ahead", "exclusive")
     with pytest.raises(ValueError, match=re.escape("l3_bytes is a whole number from 1024")):
         with_figures("rpi5-sim", {"l3_bytes": -1})

@@ -200,7 +200,8 @@ def test_boards_without_fast_memory_take_it_from_elsewhere(run_on, simulated_boa
 
 
 @pytest.mark.parametrize(
-    ("part", "call"), [("fast_memory", "fast_memory_access"), ("ahead", "ahead_configure")]
+    ("part", "call"),
+    [("fast_memory", "fast_memory_access"), ("ahead", "ahead_configure"), ("exclusive", "l3_gives")],
 )
 def test_a_part_is_in_the_clocks_of_boards_that_have_it(monkeypatch, tmp_path, part, call):
     folder = tmp_path / "simclock"

@@ -52,6 +52,22 @@ def test_misses_cost_what_waits_for_them(guest, simulated_dir, tmp_path, board):
     assert cycles["beside"] == pytest.approx(16 + beside, rel=0.1)
 
 
+def test_loads_anywhere_in_more_than_l3_take_what_a_pi_5_took(build, simulated_dir, tmp_path):
+    """tinymembench on a Pi 5 of September 2023: cycles beyond a load from L1, at 2.4 GHz.
+
+    If L3 had the lines of L2, too, half of 4 MB would be in memory. It has them when several cores run.
+    """
+    page = tmp_path / "page"
+    cycles = json.loads(
+        emulate("rpi5-sim", tmp_path, [str(build("lists_guest.c")), str(page)], page, simulated_dir)
+    )
+    took = {"1024": 9.9, "4096": 55.2, "8192": 87.8}
+    assert {kb: cycles[kb] for kb in took} == {
+        kb: pytest.approx(2.4 * ns, rel=0.08) for kb, ns in took.items()
+    }
+    assert cycles["several"] > 1.1 * cycles["4096"]
+
+
 def test_copies_take_what_a_pi_5_took(build, simulated_dir, tmp_path):
     """tinymembench on a Pi 5 of September 2023: cycles of a line at 2.4 GHz."""
     page = tmp_path / "page"

@@ -43,6 +43,9 @@ struct CoreCaches {
   Ahead *ahead;            /* NULL where the core waits for each line */
   uint64_t since[STREAMS]; /* when each stream began */
   /* } ahead */
+  /* exclusive { */
+  bool ran; /* since the last reset */
+  /* } exclusive */
   CoreCaches *next;
 };
 
@@ -52,6 +55,9 @@ static unsigned line_bits;
 static Cache shared_l2, l3;
 static Bus *memory, *l2_bus;
 static CoreCaches *all;
+/* exclusive { */
+static unsigned cores_that_ran;
+/* } exclusive */
 static Renaming *renamings;                /* a hash table, open addressing */
 static uint64_t num_slots, num_renamings;  /* a power of two; at most half of the slots are used */
 static Renaming recent[TRANSLATIONS];      /* in front of the table, by the page's low bits */
@@ -76,6 +82,9 @@ static void core_clear(CoreCaches *core) {
   memset(core->next_of_stream, 0xff, sizeof core->next_of_stream);
   core->oldest_stream = 0;
   core->flight.misses = 0;
+  /* exclusive { */
+  core->ran = false;
+  /* } exclusive */
   /* ahead { */
   if (core->ahead) *core->ahead = (Ahead){0};
   /* } ahead */
@@ -121,6 +130,9 @@ void caches_reset(uint64_t now) {
   bus_reset(l2_bus, now);
   for (CoreCaches *core = all; core; core = core->next) core_clear(core);
   cache_clear(&l3);
+  /* exclusive { */
+  cores_that_ran = 0;
+  /* } exclusive */
   memset(renamings, 0xff, num_slots * sizeof *renamings);
   memset(recent, 0xff, sizeof recent);
   num_renamings = 0;
@@ -188,6 +200,22 @@ static bool cache_write(Cache *cache, uint64_t line) {
   return false;
 }
 
+/* exclusive { */
+/* A line as the cache has it, or NOTHING. */
+static uint64_t cache_has(const Cache *cache, uint64_t line) {
+  const uint64_t *set = cache->lines + (line & (cache->sets - 1)) * cache->ways;
+  for (uint64_t way = 0; way < cache->ways; way++)
+    if (set[way] >> 1 == line) return set[way];
+  return NOTHING;
+}
+
+/* What a line pushes out that comes now, or NOTHING. */
+static uint64_t cache_pushes_out(const Cache *cache, uint64_t line) {
+  const uint64_t *set = cache->lines + (line & (cache->sets - 1)) * cache->ways;
+  return cache_has(cache, line) == NOTHING ? set[cache->ways - 1] : NOTHING;
+}
+
+/* } exclusive */
 static void cache_drop(Cache *cache, uint64_t line) {
   uint64_t *set = cache->lines + (line & (cache->sets - 1)) * cache->ways;
   for (uint64_t way = 0; way < cache->ways; way++)
@@ -278,6 +306,30 @@ static void write_back(const CoreCaches *mine, Cache *const *next, uint64_t line
   bus_move(memory, mine, row_of(line), true, now);
 }
 
+/* exclusive { */
+static bool l3_is_exclusive(CoreCaches *mine) {
+  if (!mine->ran) cores_that_ran++;
+  mine->ran = true;
+  return model.l3_exclusive && cores_that_ran == 1;
+}
+
+/* L3 takes a line as an L2 had it, and pushes out another one. */
+static void l3_take(const CoreCaches *mine, uint64_t entry, uint64_t now) {
+  uint64_t left;
+  if (entry == NOTHING || cache_use(&l3, entry >> 1, entry & 1, &left)) return;
+  write_back(mine, (Cache *const[]){NULL}, left, now);
+}
+
+/* Whether L3 has a line, which goes to L2. */
+static bool l3_gives(CoreCaches *mine, uint64_t line) {
+  uint64_t entry = cache_has(&l3, line);
+  if (entry == NOTHING) return false;
+  cache_drop(&l3, line);
+  if (entry & 1) cache_write(&mine->l2, line);
+  return true;
+}
+
+/* } exclusive */
 /* A line goes from an L2 that several cores use to one of them, and the one that it pushes out goes back. */
 static uint64_t share_l2(const CoreCaches *mine, bool pushes_out, uint64_t now) {
   if (!all->next) return 0;
@@ -287,6 +339,9 @@ static uint64_t share_l2(const CoreCaches *mine, bool pushes_out, uint64_t now) 
 
 static void access_line(CoreCaches *mine, uint64_t address, const Access *access, MemoryCost *cost) {
   uint64_t line = line_in(frame_of(address >> PAGE_BITS), address), left;
+  /* exclusive { */
+  bool exclusive = l3_is_exclusive(mine);
+  /* } exclusive */
   if (access->stores && all->next) take_from_others(mine, line);
   /* ahead { */
   bool whole = mine->ahead && access->stores && ahead_run(mine->ahead, address >> line_bits) >= WHOLE_BYTES >> line_bits;
@@ -299,7 +354,14 @@ static void access_line(CoreCaches *mine, uint64_t address, const Access *access
     cost->ticks += share_l2(mine, left != NOTHING, now);
     cost->l1_misses++;
   }
+  /* exclusive { */
+  uint64_t moves = exclusive ? cache_pushes_out(&mine->l2, line) : NOTHING;
+  /* } exclusive */
   bool hit = cache_use(&mine->l2, line, access->beyond_l1 && access->stores, &left);
+  /* exclusive { */
+  if (exclusive) l3_take(mine, moves, now);
+  else
+  /* } exclusive */
   if (!hit) write_back(mine, beyond + 1, left, now);
   if (hit && access->beyond_l1) return;
   /* ahead { */
@@ -310,6 +372,10 @@ static void access_line(CoreCaches *mine, uint64_t address, const Access *access
   if (!hit) {
     cost->l2_misses++;
     level = &from_memory;
+    /* exclusive { */
+    if (exclusive) level = l3_gives(mine, line) ? &from_l3 : &from_memory;
+    else
+    /* } exclusive */
     if (l3.lines && cache_use(&l3, line, false, &left)) level = &from_l3;
     else if (l3.lines) write_back(mine, beyond + 2, left, now);
     /* A stream of stores writes whole lines, which nobody reads first. */

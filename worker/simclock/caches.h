@@ -27,6 +27,9 @@ typedef struct {
   /* ahead { */
   uint64_t lines_ahead; /* of a stream, while the core computes; 0 where it waits for each */
   /* } ahead */
+  /* exclusive { */
+  bool l3_exclusive; /* while one core alone runs, L3 has what its L2 pushed out, and gives it back without keeping it */
+  /* } exclusive */
   BusModel bus, l2_bus; /* of the memory, and of an L2 that all cores share */
 } MemoryModel;
 

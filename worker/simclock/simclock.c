@@ -10,6 +10,9 @@
 /* ahead { */
 /* For cores that compute while their lines come (ahead.h): lines_ahead, with prices; of the memory memory_turn_cycles. */
 /* } ahead */
+/* exclusive { */
+/* For an L3 without the lines of L2, while one core alone runs (caches.h): l3_exclusive=1. */
+/* } exclusive */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -288,6 +291,9 @@ static int configure(int argc, char **argv) {
     model.l3.ways = number(&options, "l3_ways");
     model.l3_ticks = TICKS * number(&options, "l3_cycles");
     model.l3_stream_ticks = TICKS * number(&options, "l3_stream_cycles");
+    /* exclusive { */
+    model.l3_exclusive = option("l3_exclusive", argc, argv);
+    /* } exclusive */
   }
   model.l2_shared = option("l2_shared", argc, argv);
   if (option("memory_line_cycles", argc, argv)) {

@@ -27,8 +27,8 @@ _PLUGIN_FLAGS = (*_FLAGS, "-shared", "-fPIC", "-fvisibility=hidden")
 _OF_MACHINE = {"hexagon": ("-mllvm", "-slot1-store-slot0-load=0")}
 """As ``kernels/isa/hexagon.py`` says of the code of kernels."""
 _CLASSIFY = "classify_"
-CLOCK_PARTS = ("fast_memory", "ahead")
-"""What the clock has for some boards alone: a pair of files each, and in others what bears its name."""
+CLOCK_PARTS = ("fast_memory", "ahead", "exclusive")
+"""What the clock has for some boards alone: what bears its name, a file or a part of one."""
 _OLDEST_GLIBC = "2.28"  # the plugin runs in any emulator that is linked with this one or a newer one
 _CLOCK_TRIPLE = f"x86_64-linux-gnu.{_OLDEST_GLIBC}"
 """What stands in clocks' names, whatever the machine: they count the same on all."""

@@ -24,6 +24,7 @@ _BOUNDS: Mapping[str, tuple[int, int]] = {
     **dict.fromkeys(("l1_bytes", "l2_bytes", "l3_bytes"), (1024, 256 << 20)),
     **dict.fromkeys(("l1_ways", "l2_ways", "l3_ways", "in_flight"), (1, 64)),
     "lines_ahead": (0, 64),
+    "l3_exclusive": (0, 1),
 }
 _CYCLES = (1, 100_000)
 
@@ -33,7 +34,7 @@ def figures_of(model: str) -> tuple[str, ...]:
     base = SIM_MODELS[model]
     core: tuple[str, ...] = ()
     if base.core in CORES:
-        core = (*PIPES, "in_flight", "lines_ahead", "memory_turn_cycles")
+        core = (*PIPES, "in_flight", "lines_ahead", "memory_turn_cycles", "l3_exclusive")
     if not base.core:
         core = (*PIPES, "matrix", "divide_cycles")
     return (*_ALWAYS, *core, *(("fast_cycles",) if base.fast_cycles else ()))
@@ -41,6 +42,8 @@ def figures_of(model: str) -> tuple[str, ...]:
 
 def with_figures(model: str, figures: Mapping[str, Any]) -> SimModel:
     """The board ``model`` of SIM_MODELS with other figures; ``l3_bytes = 0`` takes its third cache away.
+
+    Another ``l3_bytes`` is of a cache that has the lines of L2, too, as calibrating finds it.
 
     Raises ValueError.
     """
@@ -51,9 +54,10 @@ def with_figures(model: str, figures: Mapping[str, Any]) -> SimModel:
         least, most = (0, 0) if (name, value) == ("l3_bytes", 0) else _BOUNDS.get(name, _CYCLES)
         if type(value) is not int or not least <= value <= most:
             raise ValueError(f"{name} is a whole number from {least} to {most}, not {value!r:.80}")
-    changed = replace(SIM_MODELS[model], **figures)
+    own_l3 = {"l3_exclusive": 0} if "l3_bytes" in figures else {}
+    changed = replace(SIM_MODELS[model], **own_l3 | dict(figures))
     if not changed.l3_bytes:
-        changed = replace(changed, l3_ways=0, l3_cycles=0, l3_stream_cycles=0)
+        changed = replace(changed, l3_ways=0, l3_cycles=0, l3_stream_cycles=0, l3_exclusive=0)
     _check_caches(changed, figures)
     return changed
 
@@ -66,7 +70,7 @@ def _check_caches(model: SimModel, figures: Mapping[str, Any]) -> None:
         levels.append("l3")
         if missing := [name for name in _L3 if not getattr(model, name)]:
             raise ValueError(f"a third cache has {', '.join(_L3)}; add {', '.join(missing)}")
-    elif given := [name for name in _L3 if figures.get(name)]:
+    elif given := [name for name in (*_L3, "l3_exclusive") if figures.get(name)]:
         raise ValueError(f"there is no third cache for {', '.join(given)}; add l3_bytes")
     inner = 0
     for level in levels:

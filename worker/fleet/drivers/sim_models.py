@@ -82,6 +82,8 @@ class SimModel:
     l3_ways: int = 0
     l3_cycles: int = 0
     l3_stream_cycles: int = 0
+    l3_exclusive: int = 0
+    """1 where the third cache has what an L2 pushed out and no line of an L2, while one core alone runs."""
     fast_cycles: int = 0
     lines_ahead: int = 0
     """How many lines of its streams are under way while a core with ``in_flight`` computes: 0 where it waits
@@ -102,7 +104,11 @@ class SimModel:
     @property
     def parts(self) -> tuple[str, ...]:
         """Which of CLOCK_PARTS it has."""
-        given = {"fast_memory": self.fast_cycles, "ahead": self.lines_ahead or self.memory_turn_cycles}
+        given = {
+            "fast_memory": self.fast_cycles,
+            "ahead": self.lines_ahead or self.memory_turn_cycles,
+            "exclusive": self.l3_exclusive,
+        }
         return tuple(part for part, figure in given.items() if figure)
 
     @property
@@ -120,6 +126,7 @@ class SimModel:
 
 
 _IN_NAME_IF_SET = (
+    "l3_exclusive",
     "fast_cycles",
     "core",
     "in_flight",
@@ -228,6 +235,7 @@ SIM_MODELS: Mapping[str, SimModel] = {
         l3_bytes=2 * 1024 * _KB,
         l3_ways=16,  # assumed
         l3_cycles=37,
+        l3_exclusive=1,  # technical reference manual of the DynamIQ Shared Unit, "L3 cache allocation policy"
         l3_stream_cycles=5,  # assumed: 12.8 bytes a cycle
     ),
     # Pipes: LLVM's model of the Neoverse V1 (llvm/lib/Target/AArch64/AArch64SchedNeoverseV1.td): issue width
