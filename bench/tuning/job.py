@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import defaultdict
 from dataclasses import asdict, dataclass
@@ -33,6 +34,9 @@ class Case:
 def tune(case: Case, path: Path, pairs: int) -> dict[str, Any]:
     """The row of a case: what the job says, its seconds by phase, and what ``pairs`` of the stopwatch say.
 
+    ``wall_s`` are the seconds from the submission on, ``elapsed_s`` those that count for the budget: what the
+    first job has measured of its board comes before. ``load`` is the machine's of the last five minutes.
+
     A job that fails or delivers nothing has a row as well, with its message.
     """
     settings = {"TILEFLEET_BOARDS": case.board, "TILEFLEET_BOARD_THREADS": str(case.threads)}
@@ -51,6 +55,8 @@ def tune(case: Case, path: Path, pairs: int) -> dict[str, Any]:
         "trials": job.trials,
         "failed": job.failed,
         "wall_s": ended - begun,
+        "elapsed_s": job.elapsed_s,
+        "load": os.getloadavg()[1],
         "phases": phases,
         "estimated_ms": job.estimated_ms,
         "built_ms": job.built.measured_ms if job.built else None,

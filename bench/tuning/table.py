@@ -8,8 +8,8 @@ from typing import Any
 from bench.timing import geomean
 
 HEADS = (
-    "model", "board", "threads", "budget s", "wall s", "trials", "job states", "stopwatch", "its error",
-    "estimate / built", "peer / delivered", "seconds by phase",
+    "model", "board", "threads", "budget s", "used s", "load", "trials", "job states", "stopwatch",
+    "its error", "estimate / built", "peer / delivered", "seconds by phase",
 )  # fmt: skip
 SHOWN = ("searching", "remeasuring", "comparing", "building")
 
@@ -45,7 +45,8 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
         row["board"],
         str(row["threads"]),
         f"{row['budget_s']:g}",
-        f"{row['wall_s']:.0f}",
+        f"{row['elapsed_s']:.1f}",
+        f"{row['load']:.0f}",
         str(row["trials"]),
         _span(verdict) + (" same" if verdict["same"] else "") if verdict else f"{row['state']}, no verdict",
         _span(watch) if watch else "",
