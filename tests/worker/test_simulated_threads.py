@@ -65,10 +65,12 @@ def test_four_cores_that_change_arrays_in_place_take_what_a_pi_4_took(timed):
     assert few / TICKS / (40 * (400 << 10) / 64) == pytest.approx(5.3, rel=0.2)
 
 
+@pytest.mark.parametrize("name", ["rpi4-sim", "rpi5-sim"])
 def test_a_kernel_with_threads_takes_the_same_time_on_every_restart(
-    simulated_boards, nursery, builder, tmp_path
+    simulated_boards, nursery, builder, tmp_path, name
 ):
-    board = simulated_boards["rpi4-sim"]
+    """On the second board L3 is another one while one core alone runs."""
+    board = simulated_boards[name]
 
     def trial(threads):
         target = CATALOGUE[board.target]

@@ -1,7 +1,8 @@
 """The simulated boards: which emulated processor, and what its clock charges for.
 
-Every figure has its source beside it; "assumed" marks those for which we found no public one. None was
-checked against silicon. ``docs/simulated-clock.md`` says how the figures are used.
+Every figure has its source beside it; "assumed" marks those for which we found no public one.
+``docs/simulated-boards.md`` says which were checked against silicon, ``docs/simulated-clock.md`` how they are
+used.
 """
 
 from __future__ import annotations
