@@ -10,12 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
-from tvm.script.ir_builder import tirx as T
-
 from kernels.chains.slices import COLUMNS, Slices, taken
 from kernels.emit import tir
+from kernels.emit.tvm import T, tirx, tvm
 from kernels.emit.types import Expr, Index
 from kernels.workload.geometry import ConvGeometry
 
@@ -81,7 +78,7 @@ class Work(Protocol):
 def named(extent: Index, name: str, threads: int = 1) -> Iterator[Expr]:
     """A loop that has its name of the seed."""
     with tir.loop(extent, threads) as index:
-        IRBuilder.name(name, index)
+        tvm.script.ir_builder.IRBuilder.name(name, index)
         yield index
 
 

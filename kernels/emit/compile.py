@@ -6,7 +6,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import tvm
 from tvm import s_tir, tirx
 from tvm.tirx.compilation_pipeline import (
     finalize_device_passes,
@@ -17,6 +16,7 @@ from tvm.tirx.compilation_pipeline import (
 from kernels.emit import fast_memory
 from kernels.emit.differences import keep_differences
 from kernels.emit.hvx_memory import keep_inside
+from kernels.emit.tvm import tvm
 from kernels.emit.types import Module, PrimFunc
 from kernels.emit.vector_math.lower import lower as without_libm
 from kernels.emit.wraps import keep_wraps

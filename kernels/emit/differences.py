@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import tvm
-from tvm import tirx
 from tvm_ffi import StructuralKey, structural
 
+from kernels.emit.tvm import tirx, tvm
 from kernels.emit.types import Expr, Module, PrimFunc
 
 

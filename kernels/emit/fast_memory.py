@@ -9,10 +9,7 @@ device's workspaces apart, in ordinary memory, and a C library has its own, so t
 
 from __future__ import annotations
 
-import tvm
-from tvm import tirx
-from tvm_ffi import structural
-
+from kernels.emit.tvm import structural, tirx, tvm
 from kernels.emit.types import Expr, Module
 
 SCOPE = "global.vtcm"

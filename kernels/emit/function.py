@@ -7,10 +7,8 @@ from contextlib import contextmanager, nullcontext
 from math import prod
 from typing import Any
 
-from tvm.script.ir_builder import IRBuilder
-from tvm.script.ir_builder import tirx as T
-
 from kernels.emit.tir import F32
+from kernels.emit.tvm import T, tvm
 from kernels.emit.types import Buffer, Index, PrimFunc
 
 
@@ -31,7 +29,7 @@ class Function:
     ) -> None:
         self._name, self._results = name, results
         self._arguments = {each: (shape, (dtypes or {}).get(each, F32)) for each, shape in shapes.items()}
-        self._builder = IRBuilder()
+        self._builder = tvm.script.ir_builder.IRBuilder()
 
     @contextmanager
     def _emit(self) -> Iterator[tuple[Buffer, ...]]:

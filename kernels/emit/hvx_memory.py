@@ -9,13 +9,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import tvm
-from tvm import tirx
-from tvm.ir import TensorLoad
-from tvm.sym.analyzer import Analyzer
-from tvm_ffi import structural
-
 from kernels.emit.tir import SLACK
+from kernels.emit.tvm import ir, structural, tirx, tvm
 from kernels.emit.types import Expr, Module, PrimFunc
 from kernels.emit.vector_math.called import linked
 from kernels.isa.hexagon import HEXAGON
@@ -63,7 +58,7 @@ def _kept(function: PrimFunc) -> PrimFunc:
     if isa_of(str(function.attrs["target"].attrs["mtriple"])) is not HEXAGON:
         return function
     texts: dict[str, str] = {}
-    analyzer = Analyzer()
+    analyzer = tvm.sym.analyzer.Analyzer()
     longer: set[Any] = set()
 
     def bound(statement: Any) -> Any:
@@ -97,7 +92,7 @@ def _kept(function: PrimFunc) -> PrimFunc:
         return tirx.Evaluate(tirx.call_extern("void", name, _address(node.buffer, node.indices), node.value))
 
     structural.structural_map(function.body, ((tirx.Bind, bound), (tirx.AllocBuffer, allocated)))
-    body = structural.structural_map(function.body, ((TensorLoad, load), (tirx.BufferStore, store)))
+    body = structural.structural_map(function.body, ((ir.TensorLoad, load), (tirx.BufferStore, store)))
     return linked(function.with_body(body), {"": _DECLARED, **texts} if texts else {})
 
 

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
-
 from kernels.arithmetic import ceil_div
 from kernels.emit import tir
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Buffer, Expr, Index
 from kernels.target import Target
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tvm.script.ir_builder import tirx as T
-
 from kernels.arithmetic import inside
 from kernels.emit import tir
 from kernels.emit.row_copy import copy_row
+from kernels.emit.tvm import T
 from kernels.emit.types import Buffer, Index
 from kernels.workload.base import Conv2d
 

@@ -6,10 +6,8 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
-
 from kernels.emit.tir import registers, store, when, with_llvm
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Expr
 
 REFUSE = "tilefleet_refuse_"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from tvm.script.ir_builder import tirx as T
-
 from kernels.emit import tir
+from kernels.emit.tvm import T
 from kernels.emit.types import Buffer, Index, Vector
 from kernels.emit.vectors import pieces, shuffle
 

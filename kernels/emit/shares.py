@@ -11,9 +11,8 @@ import math
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from tvm.script.ir_builder import tirx as T
-
 from kernels.emit import tir
+from kernels.emit.tvm import T
 from kernels.emit.types import Expr, Index
 
 

@@ -7,10 +7,8 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from tvm import ir, tirx
-from tvm.script.ir_builder import tirx as T
-
 from kernels.arithmetic import even
+from kernels.emit.tvm import T, ir, tirx
 from kernels.emit.types import Buffer, Expr, Index, Vector
 
 F32 = "float32"

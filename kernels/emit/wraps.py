@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import tvm
 import tvm_ffi
-from tvm import tirx
-from tvm.ir import TensorLoad
 from tvm.ir.op import Op, register_op_attr
 from tvm_ffi import structural
 
+from kernels.emit.tvm import ir, tirx, tvm
 from kernels.emit.types import Expr, Module
 
 OPERATORS = {tirx.Add: "add", tirx.Sub: "sub", tirx.Mul: "mul"}
@@ -56,7 +54,7 @@ def of_data(expr: Expr) -> Expr:
         return combined(type(made), made.a, made.b) if _is_data(made) else made
 
     return tvm_ffi.structural_mutate(
-        expr, [(TensorLoad, loaded), *((each, arithmetic) for each in OPERATORS)]
+        expr, [(ir.TensorLoad, loaded), *((each, arithmetic) for each in OPERATORS)]
     )
 
 
@@ -81,5 +79,5 @@ def _is_data(expr: Expr) -> bool:
         found = True
         return node
 
-    tvm_ffi.structural_mutate(expr, [(TensorLoad, look)])
+    tvm_ffi.structural_mutate(expr, [(ir.TensorLoad, look)])
     return found

@@ -6,11 +6,10 @@ import operator
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from tvm import tirx
-from tvm.ir import TensorLoad
 from tvm.target.codegen import llvm_get_intrinsic_name
 
 from kernels.emit import code_shape, mma
+from kernels.emit.tvm import ir, tirx
 from kernels.emit.types import Buffer, Expr, PrimFunc, Statement
 from kernels.explain.loop_index import Index
 from kernels.explain.loop_nest import Access, Body, Branch, Loop, Nest, Node, Straight, children
@@ -197,7 +196,7 @@ class _Reader:
 
     def _value(self, value: Expr, into: Straight) -> set[str]:
         """Count what computing a value takes; the buffers that it comes from."""
-        if isinstance(value, TensorLoad):
+        if isinstance(value, ir.TensorLoad):
             name = self.names[value.source]
             if name == REGISTERS:
                 return self.sources.get(REGISTERS, set())

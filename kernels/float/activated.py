@@ -5,10 +5,8 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
-import tvm
-from tvm import tirx
-
 from kernels.emit.tir import F32, index, of_type, splat, vector
+from kernels.emit.tvm import tirx, tvm
 from kernels.emit.types import Buffer, Expr, Index, PrimFunc, Vector
 from kernels.emit.vector_math.activations import WRITTEN
 from kernels.emit.vector_math.called import Has, define, linked

@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
 
-from tvm import tirx
-
 from kernels.emit.function import Function
 from kernels.emit.open_rows import held
 from kernels.emit.tir import number, splat, store, vector
+from kernels.emit.tvm import tirx
 from kernels.emit.types import Buffer, Expr, Index, PrimFunc, Vector
 from kernels.float.activated import Activate
 from kernels.kernel import Plan

@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
-
 from kernels.arithmetic import ceil_div, inside
 from kernels.emit import tir
 from kernels.emit.tir import const, convert, reinterpret
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Buffer, Index, Vector
 from kernels.emit.vectors import pieces
 from kernels.workload.qconv2d import QConv2d

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
-
 from kernels.emit import tir
 from kernels.emit.tir import const, convert
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Index, Vector
 from kernels.emit.vectors import shuffle
 from kernels.int8.requantize import Multiply, fixed_point_multiply

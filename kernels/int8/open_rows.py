@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tvm.script.ir_builder import tirx as T
-
 from kernels.emit import tir
 from kernels.emit.function import Function
 from kernels.emit.open_rows import OpenRows, held, quotient
+from kernels.emit.tvm import T
 from kernels.emit.types import Expr, Index, PrimFunc
 from kernels.int8.kernel import QuantizedKernel, QuantizedPlan
 from kernels.int8.tir import QArguments

@@ -14,10 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
-
 from kernels.emit.tir import const, convert, of_type
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Vector
 from kernels.isa.arm import AARCH64
 from kernels.target import Target

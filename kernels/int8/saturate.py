@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from tvm import tirx
-
 from kernels.emit.tir import const, convert
+from kernels.emit.tvm import tirx
 from kernels.emit.types import Vector
 from kernels.workload.qconv2d import LIMITS, Range
 

@@ -7,9 +7,8 @@ them, promise nothing, and become the same instructions.
 
 from __future__ import annotations
 
-from tvm import tirx
-
 from kernels.emit.tir import of_type
+from kernels.emit.tvm import tirx
 from kernels.emit.types import Vector
 
 

@@ -7,11 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tvm import tirx
-from tvm.ir import TensorLoad
-from tvm.script.ir_builder import tirx as T
-
 from kernels.emit import tir
+from kernels.emit.tvm import T, ir, tirx
 from kernels.emit.types import Expr
 from kernels.loops.expressions import (
     coefficient,
@@ -98,11 +95,11 @@ class Body:
         def look(node: Any, mutator: Any) -> Any:
             nonlocal widest
             widest = max(widest, size_of(dtype_of(node)))
-            return node if isinstance(node, TensorLoad) else mutator.default_mutate(node)
+            return node if isinstance(node, ir.TensorLoad) else mutator.default_mutate(node)
 
         for each in self.expressions:
             widest = max(widest, size_of(dtype_of(each)))
-            mutate(each, (TensorLoad, look), (tirx.Cast, look))
+            mutate(each, (ir.TensorLoad, look), (tirx.Cast, look))
         return widest
 
     def emit(self, width: int, dtype: str, where: Where, leave: Leave) -> None:

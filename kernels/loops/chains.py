@@ -8,14 +8,12 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
-import tvm
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
 from tvm.sym.analyzer import Analyzer
 
 from kernels.arithmetic import ceil_div
 from kernels.emit import tir
 from kernels.emit.elements import threads_for
+from kernels.emit.tvm import T, tirx, tvm
 from kernels.emit.types import Buffer, Expr
 from kernels.loops.body import Axis, Body, made_body
 from kernels.loops.expressions import COMPARISONS, coefficient, dtype_of, mutate, substitute, variables_of

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import tvm
 import tvm_ffi
-from tvm import tirx
-from tvm.ir import TensorLoad
 from tvm.sym.pattern import detect_linear_equation
 
+from kernels.emit.tvm import ir, tirx, tvm
 from kernels.emit.types import Expr
 from kernels.emit.wraps import is_wrapping
 
@@ -47,7 +45,7 @@ def loads_of(expr: Expr) -> list[Any]:
             mutator.mutate(index)
         return node
 
-    mutate(expr, (TensorLoad, load))
+    mutate(expr, (ir.TensorLoad, load))
     return found
 
 
@@ -64,7 +62,7 @@ def variables_of(expr: Expr, inside_loads: bool = True) -> set[Any]:
         found.add(node)
         return node
 
-    mutate(expr, (TensorLoad, load), (tirx.Var, variable))
+    mutate(expr, (ir.TensorLoad, load), (tirx.Var, variable))
     return found
 
 
@@ -120,7 +118,7 @@ def cost_of(expr: Expr) -> int:
         return node
 
     kinds: Iterable[Any] = (tvm.ir.Call, tirx.Div, tirx.Add, tirx.Sub, tirx.Mul, tirx.Max, tirx.Min)
-    mutate(expr, (TensorLoad, load), *((kind, count) for kind in kinds))
+    mutate(expr, (ir.TensorLoad, load), *((kind, count) for kind in kinds))
     return cost
 
 

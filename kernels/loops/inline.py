@@ -7,12 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import tvm
-from tvm import tirx
-from tvm.ir import TensorLoad
 from tvm.sym.analyzer import Analyzer
 from tvm_ffi import StructuralKey
 
+from kernels.emit.tvm import ir, tirx, tvm
 from kernels.emit.types import Buffer, Expr
 from kernels.loops.expressions import (
     COMPARISONS,
@@ -74,7 +72,7 @@ def _compared_products(program: Program, by_buffer: Mapping[Buffer, Stage], kept
             stage, shared = by_buffer.get(buffer), shared or readers[buffer] > 1
             if stage is None or buffer in kept:
                 continue
-            if isinstance(stage.value, TensorLoad):  # the same value from another place
+            if isinstance(stage.value, ir.TensorLoad):  # the same value from another place
                 left.append((stage.value.source, shared))
             elif shared and isinstance(stage.value, tirx.Mul) and dtype_of(stage.value).startswith("float"):
                 found.add(buffer)
@@ -153,7 +151,7 @@ class Formulas:
 
         return mutate(
             expr,
-            (TensorLoad, load),
+            (ir.TensorLoad, load),
             (tirx.Var, variable),
             (tvm.ir.Call, call),
             (tirx.Select, select),
@@ -187,7 +185,7 @@ class Formulas:
 
     def _named(self, hint: str, value: Expr) -> Expr:
         """A name for ``value``, where that may be computed in any case."""
-        if isinstance(value, (TensorLoad, tirx.Var, tirx.IntImm, tirx.FloatImm)):
+        if isinstance(value, (ir.TensorLoad, tirx.Var, tirx.IntImm, tirx.FloatImm)):
             return value
         if self._lazy:
             if cost_of(value) > LONGEST:

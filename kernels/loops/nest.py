@@ -7,9 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
-
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Expr
 from kernels.loops.body import Axis
 from kernels.loops.expressions import dtype_of

@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tvm import tirx
-from tvm.ir import TensorLoad
 from tvm.sym.analyzer import Analyzer
 from tvm_ffi import structural_equal
 
 from kernels.emit.function import Function
+from kernels.emit.tvm import ir, tirx
 from kernels.emit.types import Buffer, Expr, PrimFunc
 from kernels.loops.chains import Scope, range_of
 from kernels.loops.expressions import dtype_of, mutate, substitute
@@ -136,7 +135,7 @@ def _simplified(stage: Stage) -> Expr:
             node.source, [analyzer.simplify(mutator.mutate(each)) for each in node.indices]
         )
 
-    return mutate(stage.value, (TensorLoad, load))
+    return mutate(stage.value, (ir.TensorLoad, load))
 
 
 def _named(value: Expr, axes: dict[Any, Any], buffers: dict[Buffer, Buffer]) -> Expr:
@@ -145,7 +144,7 @@ def _named(value: Expr, axes: dict[Any, Any], buffers: dict[Buffer, Buffer]) -> 
     def load(node: Any, mutator: Any) -> Expr:
         return tirx.BufferLoad(buffers[node.source], [mutator.mutate(each) for each in node.indices])
 
-    return mutate(value, (TensorLoad, load), (tirx.Var, lambda node, _: axes.get(node, node)))
+    return mutate(value, (ir.TensorLoad, load), (tirx.Var, lambda node, _: axes.get(node, node)))
 
 
 def _through(values: Sequence[Expr], lengths: Sequence[int], length: Any) -> Expr:

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
-from tvm import tirx
 from tvm.s_tir.stmt import SBlockRealize
 
+from kernels.emit.tvm import tirx
 from kernels.emit.types import Buffer, Expr, PrimFunc, Statement
 from kernels.emit.wraps import of_data
 from kernels.loops.expressions import any_node, dtype_of, loads_of, substitute, variables_of

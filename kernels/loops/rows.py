@@ -12,12 +12,10 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
-
 from kernels.arithmetic import ceil_div
 from kernels.emit import tir
 from kernels.emit.elements import threads_for
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Buffer, Expr
 from kernels.loops.body import Axis, size_of
 from kernels.loops.chains import Scope, Span, body_of, emit_chain, range_of, spans, spans_of

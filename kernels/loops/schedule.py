@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from tvm import tirx
-from tvm.ir import TensorLoad
 from tvm_ffi import structural_equal
 
 from kernels.emit.function import Function
+from kernels.emit.tvm import ir, tirx
 from kernels.emit.types import Buffer, PrimFunc
 from kernels.loops.chains import Scope, body_of, spans
 from kernels.loops.inline import kept_stages
@@ -57,4 +56,4 @@ def _is_reshape(
         shape = [*map(int, each.shape)]
         views[each] = whole(tirx.decl_buffer((prod(shape),), str(each.dtype)), shape)
     body = body_of(Scope(inlined, views, target), kept[0], spans(kept[0].extents))
-    return isinstance(body.value, TensorLoad) and structural_equal(body.value.indices[0], body.at)
+    return isinstance(body.value, ir.TensorLoad) and structural_equal(body.value.indices[0], body.at)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
-
 from kernels.emit import tir
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Expr
 from kernels.emit.wraps import combined
 from kernels.loops.body import Axis, Body

@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from tvm import tirx
-from tvm.ir import TensorLoad
-from tvm.script.ir_builder import tirx as T
 from tvm_ffi import StructuralKey
 
 from kernels.arithmetic import ceil_div
 from kernels.emit import tir
+from kernels.emit.tvm import T, ir, tirx
 from kernels.emit.types import Buffer, Expr
 from kernels.emit.vectors import transpose
 from kernels.loops.body import Axis, Body, size_of
@@ -59,7 +57,7 @@ def turned_loads(body: Body, lanes: int) -> Turned | None:
         return load
 
     for each in body.expressions:
-        mutate(each, (TensorLoad, look))
+        mutate(each, (ir.TensorLoad, look))
     return None if along is None else Turned(along, found)
 
 
@@ -131,8 +129,8 @@ def _named(body: Body, turned: Turned) -> Body:
         found = turned.loads.get(_key(load))
         return load if found is None else found[1]
 
-    bindings = [(each, mutate(value, (TensorLoad, name))) for each, value in body.bindings]
-    return Body(body.axes, bindings, mutate(body.value, (TensorLoad, name)), body.at)
+    bindings = [(each, mutate(value, (ir.TensorLoad, name))) for each, value in body.bindings]
+    return Body(body.axes, bindings, mutate(body.value, (ir.TensorLoad, name)), body.at)
 
 
 def _key(load: Any) -> Any:

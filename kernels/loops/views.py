@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tvm import tirx
-
+from kernels.emit.tvm import tirx
 from kernels.emit.types import Buffer, Expr, Index
 from kernels.loops.expressions import dtype_of
 

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
 
 from kernels.emit import tir
 from kernels.emit.function import Function
 from kernels.emit.open_rows import held
 from kernels.emit.refusal import TEXTS, Refusal
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Buffer, Expr, Index, PrimFunc, Vector
 from kernels.operators.wide import lanes_of
 

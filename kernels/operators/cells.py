@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tvm import tirx
-
 from kernels.emit import tir
+from kernels.emit.tvm import tirx
 from kernels.emit.types import Expr
 
 

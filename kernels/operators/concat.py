@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from math import prod
 
-from tvm.script.ir_builder import tirx as T
-
 from kernels.arithmetic import ceil_div
 from kernels.emit import machine, tir
 from kernels.emit.elements import threads_for
 from kernels.emit.function import Function
 from kernels.emit.row_copy import copy_row
+from kernels.emit.tvm import T
 from kernels.emit.types import Buffer, PrimFunc
 from kernels.layout import NHWC, stored_shape
 from kernels.target import Target

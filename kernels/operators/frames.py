@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
-
 from kernels.emit import machine, tir
 from kernels.emit.elements import threads_for
 from kernels.emit.function import Function
 from kernels.emit.row_copy import copy_row
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Buffer, Index, PrimFunc
 from kernels.layout import NHWC, stored_shape
 from kernels.operators.relayout import channels_inside

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from tvm.script.ir_builder import tirx as T
-
 from kernels.arithmetic import ceil_div
 from kernels.emit import machine, tir
 from kernels.emit.elements import threads_for
 from kernels.emit.function import Function
 from kernels.emit.row_copy import copy_row
+from kernels.emit.tvm import T
 from kernels.emit.types import Buffer, Index, PrimFunc, Vector
 from kernels.emit.vectors import shuffle
 from kernels.layout import NCHW, NHWC, stored_shape

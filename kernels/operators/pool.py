@@ -7,14 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
-
 from kernels.arithmetic import ceil_div
 from kernels.emit import machine, tir
 from kernels.emit.elements import threads_for
 from kernels.emit.function import Function
 from kernels.emit.row_copy import load_stepped
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Buffer, Index, PrimFunc, Vector
 from kernels.layout import NCHW, stored_shape
 from kernels.operators.relayout import channels_inside

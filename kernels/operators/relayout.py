@@ -6,12 +6,11 @@ import math
 from dataclasses import dataclass
 from itertools import product
 
-from tvm.script.ir_builder import tirx as T
-
 from kernels.arithmetic import ceil_div
 from kernels.emit import machine, tir
 from kernels.emit.elements import threads_for
 from kernels.emit.function import Function
+from kernels.emit.tvm import T
 from kernels.emit.types import Buffer, PrimFunc
 from kernels.emit.vectors import transpose
 from kernels.layout import NCHW, NHWC, block_of, stored_shape

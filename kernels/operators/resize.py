@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from functools import reduce
 from math import prod
 
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
-
 from kernels.arithmetic import ceil_div
 from kernels.emit import machine, tir
 from kernels.emit.elements import each_vector, threads_for
 from kernels.emit.function import Function
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Buffer, Expr, Index, PrimFunc, Vector
 from kernels.emit.vectors import shuffle
 from kernels.layout import stored_shape

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
-
 from kernels.arithmetic import ceil_div
 from kernels.emit import tir
 from kernels.emit.function import Function
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Buffer, Index, PrimFunc
 from kernels.emit.wraps import combined
 from kernels.operators.wide import lanes_of

@@ -8,11 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
-
 from kernels.emit import tir
 from kernels.emit.function import Function
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Buffer, Expr, Index, PrimFunc
 from kernels.int8.saturate import inside
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tvm.script.ir_builder import tirx as T
 
 from kernels.emit import tir
 from kernels.emit.elements import threads_for
 from kernels.emit.function import Function
+from kernels.emit.tvm import T
 from kernels.emit.types import PrimFunc
 
 Array = npt.NDArray[Any]

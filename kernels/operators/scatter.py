@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from functools import partial
 from math import prod
 
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
-
 from kernels.emit import tir
 from kernels.emit.elements import each_vector
 from kernels.emit.function import Function
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Buffer, Expr, Index, PrimFunc
 from kernels.emit.wraps import combined
 from kernels.operators.wide import lanes_of

@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from functools import reduce
 from math import prod
 
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
-
 from kernels.emit import tir
 from kernels.emit.function import Function
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Buffer, Expr, Index, PrimFunc
 
 NONE = -1

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
 
 from kernels.emit import tir
 from kernels.emit.function import Function
 from kernels.emit.tir import F32
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Buffer, Expr, Index, PrimFunc
 
 TOGETHER = 12

@@ -13,6 +13,7 @@ from kernels import registry
 from kernels.emit.compile import compile_module
 from kernels.space import Config
 from kernels.target import CATALOGUE, from_json, to_json
+from kernels.targets import x86_features
 from kernels.workload.base import Conv2d, Gemm, QConv2d
 from worker.measure import plausible
 
@@ -144,6 +145,30 @@ def test_machines_that_llvm_does_not_know_are_refused() -> None:
     for machine in known.split():
         target = from_json(plain | {"triple": f"{machine}-linux-gnu", "cpu": "generic"})
         assert llvm_get_cpu_archlist(tvm.target.Target({"kind": "llvm", "mtriple": target.triple}))
+
+
+def test_vector_instructions_of_x86_are_those_that_llvm_knows() -> None:
+    """Of every processor, and with every feature of any of them added or taken away."""
+    plain = replace(CATALOGUE["x86-avx2"], cpu="x86-64")
+    by_llvm = tvm.get_global_func("target.target_has_feature")
+    cpus = [str(cpu) for cpu in llvm_get_cpu_archlist(tvm.target.Target(plain.tvm))]
+    targets = [replace(plain, cpu=cpu) for cpu in cpus]
+    features = {
+        str(feature) for each in targets for feature in llvm_get_cpu_features(tvm.target.Target(each.tvm))
+    }
+    everything = tuple(f"+{feature}" for feature in x86_features.ASKED)
+    for feature in sorted(features):
+        targets += [
+            replace(plain, features=(f"+{feature}",)),
+            replace(plain, features=(*everything, f"-{feature}")),
+            replace(plain, features=(f"-{feature}", *everything)),
+        ]
+    assert len(cpus) > 100
+    assert len(features) > 100
+    for target in targets:
+        for feature in x86_features.ASKED:
+            known = x86_features.has(target, feature)
+            assert known == bool(by_llvm(feature, tvm.target.Target(target.tvm))), (target, feature)
 
 
 def test_unknown_fields_are_named() -> None:

@@ -6,9 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import tvm
-from tvm import tirx
-
+from kernels.emit.tvm import tirx, tvm
 from kernels.emit.types import PrimFunc
 from kernels.emit.vector_math.code import Code, Value
 from kernels.isa.registry import isa_of

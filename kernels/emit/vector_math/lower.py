@@ -7,11 +7,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import tvm
-from tvm import tirx
 from tvm.ir.op import Op, register_op_attr
 from tvm_ffi import structural
 
+from kernels.emit.tvm import tirx, tvm
 from kernels.emit.types import Expr, Module, PrimFunc
 from kernels.emit.vector_math.called import Has, define, linked
 from kernels.emit.vector_math.code import DOUBLE, SINGLE, Code, Value

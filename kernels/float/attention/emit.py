@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
-
 from kernels.arithmetic import ceil_div
 from kernels.emit import tir
 from kernels.emit.outer_product import Sums
 from kernels.emit.shares import Share, turns
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Buffer, Expr, Index, Vector
 from kernels.emit.vectors import load_part, shuffle, split
 from kernels.float.attention.plan import Plan

@@ -7,14 +7,12 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
-
 from kernels.arithmetic import ceil_div
 from kernels.emit import tir
 from kernels.emit.open_rows import OpenRows, chosen, held, quotient
 from kernels.emit.outer_product import Sums
 from kernels.emit.shares import turns
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Buffer, Expr, Index, Vector
 from kernels.emit.vectors import split
 from kernels.float.attention.plan import Plan

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tvm.script.ir_builder import tirx as T
-
 from kernels.chains.nest import FIRST, ChainNest, Place
 from kernels.chains.slices import CHANNELS, COLUMNS, DEPTH, Blocked, lead, skipped
 from kernels.emit import tir
 from kernels.emit.tir import splat, store, vector
+from kernels.emit.tvm import T
 from kernels.emit.types import Buffer, Expr, Index, Vector
 from kernels.emit.vectors import pieces
 from kernels.float.chain.pair import Buffers

@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
-
 from kernels.emit import tir
 from kernels.emit.shares import span
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Buffer, Index, Vector
 from kernels.float.depthwise.plan import GROUPS, ROWS, Block, Place, Plan
 from kernels.float.depthwise.turned import turn

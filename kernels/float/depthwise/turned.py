@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tvm.script.ir_builder import tirx as T
-
 from kernels.arithmetic import ceil_div
 from kernels.emit import tir
+from kernels.emit.tvm import T
 from kernels.emit.types import Buffer, Index, Vector
 from kernels.emit.vectors import transpose
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from tvm.script.ir_builder import tirx as T
-
 from kernels.emit import tir
 from kernels.emit.shares import span
+from kernels.emit.tvm import T
 from kernels.emit.types import Index, Vector
 from kernels.emit.vectors import shuffle
 from kernels.float.depthwise.plan import GROUPS, ROWS

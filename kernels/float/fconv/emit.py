@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
-
 from kernels.arithmetic import even
 from kernels.emit import code_shape, tir
 from kernels.emit.shares import share
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Index, Vector
 from kernels.emit.vectors import load_part
 from kernels.float.fconv.plan import FILTERS, WEIGHT_STATIONARY, WINDOWS, Plan

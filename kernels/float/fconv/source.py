@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
-
 from kernels.arithmetic import inside
 from kernels.emit import tir
 from kernels.emit.padding import InputLayout, emit_copy
 from kernels.emit.row_copy import copy_row
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Buffer, Index
 from kernels.layout import NCHW, NHWC, block_of
 from kernels.workload.base import Conv2d

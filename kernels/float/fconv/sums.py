@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from itertools import product
 
-from tvm.script.ir_builder import tirx as T
-
 from kernels.emit import code_shape, tir
+from kernels.emit.tvm import T
 from kernels.emit.types import Index, Vector
 from kernels.emit.vectors import load_part, split, transpose
 from kernels.float.fconv.plan import WEIGHT_STATIONARY, Plan

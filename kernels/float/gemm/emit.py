@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import itertools
 
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
-
 from kernels.arithmetic import ceil_div
 from kernels.emit import code_shape, tir
 from kernels.emit.open_rows import OpenRows, chosen, held, quotient
 from kernels.emit.outer_product import Sums
 from kernels.emit.shares import Share, share
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Expr, Index, Vector
 from kernels.emit.vectors import load_part, split
 from kernels.float.gemm.plan import Plan, accumulators

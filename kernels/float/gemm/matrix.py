@@ -6,11 +6,10 @@ with its rows side by side: once for all panels that meet them.
 
 from __future__ import annotations
 
-from tvm.script.ir_builder import tirx as T
-
 from kernels.arithmetic import ceil_div
 from kernels.emit import mma, tir
 from kernels.emit.shares import Share
+from kernels.emit.tvm import T
 from kernels.emit.types import Index, Vector
 from kernels.emit.vectors import load_part, split, transpose
 from kernels.float.gemm.emit import Nest

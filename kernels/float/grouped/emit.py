@@ -5,12 +5,11 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 
-from tvm.script.ir_builder import tirx as T
-
 from kernels.arithmetic import ceil_div, even
 from kernels.emit import tir
 from kernels.emit.padding import emit_copy
 from kernels.emit.shares import span
+from kernels.emit.tvm import T
 from kernels.emit.types import Buffer, Index, Vector
 from kernels.emit.vectors import split
 from kernels.float.grouped.plan import FILTERS, GROUPS, Plan

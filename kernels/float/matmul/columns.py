@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from tvm.script.ir_builder import tirx as T
-
 from kernels.arithmetic import ceil_div
 from kernels.emit import tir
 from kernels.emit.open_rows import held, quotient
+from kernels.emit.tvm import T
 from kernels.emit.types import Buffer, Expr, Index, Vector
 from kernels.emit.vectors import pieces, transpose
 from kernels.workload.view import View

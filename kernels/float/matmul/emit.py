@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tvm.script.ir_builder import tirx as T
-
 from kernels.arithmetic import ceil_div, even
 from kernels.emit import tir
 from kernels.emit.outer_product import Sums
 from kernels.emit.shares import share, turns
+from kernels.emit.tvm import T
 from kernels.emit.types import Buffer, Index, Vector
 from kernels.emit.vectors import load_part, split
 from kernels.float.matmul.columns import Panels

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tvm.script.ir_builder import tirx as T
-
 from kernels.arithmetic import ceil_div
 from kernels.emit import tir
 from kernels.emit.open_rows import OpenRows
 from kernels.emit.outer_product import Sums
 from kernels.emit.shares import Share
+from kernels.emit.tvm import T
 from kernels.emit.types import Expr, Index, Vector
 from kernels.emit.vectors import transpose
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from tvm import tirx
-
 from kernels.emit import tir
 from kernels.emit.tir import of_type, reinterpret
+from kernels.emit.tvm import tirx
 from kernels.emit.types import Buffer, Index, Vector
-from kernels.int8.x86.instructions import WAYS, has, why_not_x86
+from kernels.int8.x86.instructions import WAYS, why_not_x86
 from kernels.target import Target
+from kernels.targets.x86_features import has
 from kernels.workload.narrow import NarrowGemm
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from tvm import tirx
-
 from kernels.emit.tir import F32, const, convert, number, reinterpret, splat
+from kernels.emit.tvm import tirx
 from kernels.emit.types import Vector
-from kernels.int8.x86.instructions import has
 from kernels.isa.arm import AARCH64
 from kernels.isa.x86 import X86
 from kernels.target import Target
+from kernels.targets.x86_features import has
 
 BIAS = 2.0**112
 """The exponent of float32 counts from 127, that of float16 from 15."""

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
-
 from kernels.emit import tir
 from kernels.emit.tir import F32, convert
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Buffer, Index, Vector
 from kernels.workload.narrow import NarrowGemm
 

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
-
 from kernels.arithmetic import ceil_div
 from kernels.emit import code_shape, tir
 from kernels.emit.padding import emit_copy
 from kernels.emit.shares import Share, share
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Buffer, Expr, Index, Vector
 from kernels.emit.vectors import shuffle
 from kernels.float.plan import Arguments

@@ -6,11 +6,9 @@ padded, and nothing else is copied.
 
 from __future__ import annotations
 
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
-
 from kernels.emit import tir
 from kernels.emit.shares import span
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Index, Vector
 from kernels.float.chain.pair import Buffers
 from kernels.float.depthwise.emit import Nest

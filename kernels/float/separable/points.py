@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tvm.script.ir_builder import tirx as T
-
 from kernels.emit import tir
 from kernels.emit.outer_product import Sums
+from kernels.emit.tvm import T
 from kernels.emit.types import Buffer, Index, Vector
 from kernels.float.plan import Arguments
 from kernels.float.separable.plan import LANE, SeparablePlan

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from tvm.script.ir_builder import tirx as T
-
 from kernels.emit import tir
 from kernels.emit.shares import turns
+from kernels.emit.tvm import T
 from kernels.emit.types import Index
 from kernels.float.plan import Arguments
 from kernels.float.winograd.input import InputTransform

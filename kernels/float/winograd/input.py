@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
-
 from kernels.emit import tir
 from kernels.emit.shares import turns
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Buffer, Index, Vector
 from kernels.emit.vectors import load_part, transpose
 from kernels.float.plan import Arguments

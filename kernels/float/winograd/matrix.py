@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tvm.script.ir_builder import tirx as T
-
 from kernels.arithmetic import ceil_div
 from kernels.emit import code_shape, mma, tir
 from kernels.emit.shares import turns
+from kernels.emit.tvm import T
 from kernels.emit.types import Index
 from kernels.emit.vectors import transpose
 from kernels.float.winograd.kernel import Winograd, WinogradPlan

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-from tvm.script.ir_builder import tirx as T
-
 from kernels.arithmetic import ceil_div
 from kernels.emit import code_shape, tir
 from kernels.emit.shares import turns
+from kernels.emit.tvm import T
 from kernels.emit.types import Buffer, Index
 from kernels.float.plan import Arguments
 from kernels.float.winograd.products_plan import ProductsPlan

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tvm.script.ir_builder import tirx as T
-
 from kernels.emit import tir
+from kernels.emit.tvm import T
 from kernels.emit.types import Index
 from kernels.float.winograd_lines.plan import Plan, tile_grid
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
-
 from kernels.emit import tir
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Index, Vector
 from kernels.emit.vectors import pieces, shuffle
 from kernels.int8.arm.blocks.block import QUAD

@@ -7,13 +7,11 @@ sum of the data of a window; these sums are made once for each pixel, not for ea
 
 from __future__ import annotations
 
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
-
 from kernels.chains.nest import FIRST, SECOND, ChainNest, Place
 from kernels.chains.slices import CHANNELS, COLUMNS, DEPTH, Blocked, lead, skipped
 from kernels.emit import code_shape, tir
 from kernels.emit.tir import const, splat, store, vector
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Expr, Index, Vector
 from kernels.int8.chain.pair import Buffers
 from kernels.int8.chain.plan import MIDDLE, PIXEL, TOGETHER, QChainPlan

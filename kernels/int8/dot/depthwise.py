@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from tvm.script.ir_builder import tirx as T
 
 from kernels.arithmetic import ceil_div
 from kernels.emit import machine, tir
 from kernels.emit.hvx_memory import LINE
+from kernels.emit.tvm import T
 from kernels.emit.types import Buffer, Index, Vector
 from kernels.emit.vectors import shuffle
 from kernels.int8 import requantize

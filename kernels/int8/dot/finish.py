@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
-
 from kernels.emit import mma
 from kernels.emit.tir import const, of_type
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Vector
 from kernels.int8 import finish
 from kernels.int8.hvx import instructions as hvx

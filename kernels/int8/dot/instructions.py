@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tvm import tirx
-
 from kernels.emit.tir import of_type, reinterpret
+from kernels.emit.tvm import tirx
 from kernels.emit.types import Vector
 from kernels.int8.x86.instructions import Multiply, multiplied_range
 from kernels.isa.base import Isa

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tvm import tirx
-
 from kernels.emit import tir
+from kernels.emit.tvm import tirx
 from kernels.emit.types import Buffer, Index, Vector
 from kernels.int8.dot.finish import Finish
 from kernels.int8.dot.instructions import WAYS, ways, why_not_dots

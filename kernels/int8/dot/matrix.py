@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tvm.script.ir_builder import tirx as T
-
 from kernels.arithmetic import ceil_div
 from kernels.emit import machine, mma, tir
 from kernels.emit.tir import const, reinterpret
+from kernels.emit.tvm import T
 from kernels.emit.types import Buffer, Index
 from kernels.emit.vectors import transpose
 from kernels.int8 import requantize

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
 
 from kernels.arithmetic import ceil_div
 from kernels.emit import code_shape, tir
 from kernels.emit.tir import const, vector
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Index, Vector
 from kernels.int8.flat.plan import UNIT, FlatPlan, Phase
 from kernels.int8.hvx import instructions as hvx

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from tvm.script.ir_builder import tirx as T
 
 from kernels.emit.tir import const
+from kernels.emit.tvm import T
 from kernels.emit.types import Vector
 from kernels.int8.hvx.instructions import WORDS, call, pinned, words
 from kernels.int8.hvx.tables import ENTRIES, WordTable

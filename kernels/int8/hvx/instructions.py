@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
-
 from kernels.emit import fast_memory, tir
 from kernels.emit.tir import const, reinterpret, store, vector
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Buffer, Index, Vector
 from kernels.int8.requantize import Multiply, fixed_point_multiply
 from kernels.isa.hexagon import HEXAGON

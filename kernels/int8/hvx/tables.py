@@ -14,10 +14,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
 
 from kernels.emit.tir import const
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Vector
 from kernels.int8.hvx.instructions import BYTES, call, pinned, words
 from kernels.int8.hvx.instructions import WORDS as LANES

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
-
 from kernels.emit.tir import const, of_type, reinterpret
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Vector
 from kernels.emit.vectors import shuffle
 from kernels.int8 import finish

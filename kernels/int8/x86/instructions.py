@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
-
-import tvm
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
 
 from kernels.emit import tir
 from kernels.emit.tir import const, of_type, reinterpret
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Buffer, Index, Vector
 from kernels.isa.x86 import X86
 from kernels.target import Target
+from kernels.targets.x86_features import has
 from kernels.workload.qconv2d import LIMITS, QConv2d
 
 LINE_BYTES = 64
@@ -128,13 +125,6 @@ def prefetch(buffer: Buffer, at: Index, elements: int) -> None:
     for first in range(0, elements, per_line):
         address = tirx.address_of(buffer[tir.index(at) + first])
         T.evaluate(tirx.call_llvm_intrin("void", "llvm.prefetch", address, *hints))
-
-
-@cache
-def has(target: Target, feature: str) -> bool:
-    """Whether LLVM may use an instruction set on ``target``, by its cpu or its features."""
-    found = tvm.get_global_func("target.target_has_feature")(feature, tvm.target.Target(target.tvm))
-    return bool(found)
 
 
 def add_pairs(one: Vector, other: Vector, bits: int) -> Vector:

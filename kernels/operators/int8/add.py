@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from tvm import tirx
-
 from kernels.emit.tir import const, convert
+from kernels.emit.tvm import tirx
 from kernels.emit.types import Vector
 from kernels.operators.int8.base import Array
 from kernels.operators.int8.pairs import QPair

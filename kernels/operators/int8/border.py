@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from math import prod
 
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
-
 from kernels.arithmetic import ceil_div
 from kernels.emit import tir
 from kernels.emit.elements import each_vector, threads_for
 from kernels.emit.function import Function
 from kernels.emit.tir import const, convert
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Buffer, Index, PrimFunc, Vector
 from kernels.int8.hvx import instructions as hvx
 from kernels.int8.hvx.border import SCALES, ends_of, estimate, floats_of, is_above, numbers, packed

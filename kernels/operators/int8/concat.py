@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
-from tvm.script.ir_builder import tirx as T
 
 from kernels.arithmetic import ceil_div
 from kernels.emit import tir
 from kernels.emit.elements import threads_for
 from kernels.emit.function import Function
 from kernels.emit.row_copy import copy_row
+from kernels.emit.tvm import T
 from kernels.emit.types import PrimFunc
 from kernels.operators.int8.base import Array, QOperator, stored
 from kernels.target import Target

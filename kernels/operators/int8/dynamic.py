@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
-
 from kernels.emit import tir
 from kernels.emit.elements import threads_for
 from kernels.emit.function import Function
 from kernels.emit.open_rows import held, quotient
 from kernels.emit.tir import convert
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Buffer, Expr, Index, PrimFunc, Vector
 from kernels.emit.vectors import shuffle
 from kernels.int8.saturate import inside, saturated

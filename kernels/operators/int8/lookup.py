@@ -7,23 +7,22 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
 
 from kernels.emit import tir
 from kernels.emit.elements import each_vector
 from kernels.emit.function import Function
 from kernels.emit.tir import const, convert, of_type, reinterpret
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Buffer, Index, PrimFunc, Vector
 from kernels.emit.vectors import shuffle
 from kernels.int8.hvx import instructions as hvx
 from kernels.int8.hvx.tables import looked_up, rows_of
 from kernels.int8.quantization import Quantization
-from kernels.int8.x86.instructions import has
 from kernels.isa.arm import AARCH64
 from kernels.isa.x86 import X86
 from kernels.operators.int8.base import Array, QOperator, stored
 from kernels.target import Target
+from kernels.targets.x86_features import has
 from kernels.workload.qconv2d import LIMITS, Byte
 
 ROW = 16

@@ -9,11 +9,11 @@ from math import prod
 from typing import Any, Self
 
 import numpy as np
-from tvm.script.ir_builder import tirx as T
 
 from kernels.emit import tir
 from kernels.emit.elements import each_vector, threads_for
 from kernels.emit.function import Function
+from kernels.emit.tvm import T
 from kernels.emit.types import Index, PrimFunc, Vector
 from kernels.int8.quantization import Quantization
 from kernels.int8.saturate import saturated

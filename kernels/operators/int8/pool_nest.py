@@ -7,13 +7,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
-
 from kernels.arithmetic import ceil_div
 from kernels.emit import tir
 from kernels.emit.elements import threads_for
 from kernels.emit.tir import const, convert, registers
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Buffer, Index, Vector
 from kernels.int8.saturate import saturated
 from kernels.operators.int8.scale import scaled

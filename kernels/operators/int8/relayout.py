@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from math import prod
 
-from tvm.script.ir_builder import tirx as T
-
 from kernels.arithmetic import ceil_div
 from kernels.emit import tir
 from kernels.emit.elements import threads_for
 from kernels.emit.function import Function
+from kernels.emit.tvm import T
 from kernels.emit.types import Buffer, Index, PrimFunc, Vector
 from kernels.emit.vectors import shuffle
 from kernels.target import Target

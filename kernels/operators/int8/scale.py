@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
-
 from kernels.emit.tir import const
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Vector
 from kernels.emit.vectors import shuffle
 from kernels.int8.hvx.instructions import WORDS, has_hvx

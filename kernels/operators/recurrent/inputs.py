@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
-
 from kernels.emit import tir
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Buffer, Expr, Index
 from kernels.operators.recurrent.recurrence import GATES, Recurrence, blocks, input_rows, overlaps, padded
 from kernels.target import Target

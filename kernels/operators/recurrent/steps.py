@@ -10,11 +10,9 @@ from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from typing import Any
 
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
-
 from kernels.emit import tir
 from kernels.emit.function import Function
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Buffer, Expr, Index, PrimFunc
 from kernels.operators.cells import Cell
 from kernels.operators.int8.dynamic import range_of

@@ -12,11 +12,10 @@ is exact for any weights of which two products fit.
 from __future__ import annotations
 
 import numpy as np
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
 
 from kernels.arithmetic import ceil_div
 from kernels.emit import code_shape, tir
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Buffer, Index, Vector
 from kernels.int8.arm.blocks.block import QUAD, Rows, quad_at
 from kernels.int8.arm.blocks.pairwise import Pairwise

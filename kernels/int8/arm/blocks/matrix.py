@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
-
 from kernels.arithmetic import ceil_div
 from kernels.emit import tir
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Buffer, Index, Vector
 from kernels.int8.arm.blocks.block import Block, Rows, call, quad_at
 

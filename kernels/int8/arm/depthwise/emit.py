@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tvm.script.ir_builder import tirx as T
-
 from kernels.arithmetic import ceil_div
 from kernels.emit import code_shape, tir
+from kernels.emit.tvm import T
 from kernels.emit.types import Index, Vector
 from kernels.int8.arm.blocks.block import QUAD
 from kernels.int8.arm.depthwise.plan import ALONG, TOGETHER, TOUCH, Plan

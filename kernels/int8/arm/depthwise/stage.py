@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
-
 from kernels.emit import tir
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Buffer, Index
 from kernels.int8.arm.depthwise.plan import Plan
 from kernels.int8.arm.operands import by_parts, multiplied

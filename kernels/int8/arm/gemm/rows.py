@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
-
 from kernels.emit import tir
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Buffer, Index
 from kernels.int8.arm.blocks.block import Block
 from kernels.int8.arm.gemm.plan import Plan

@@ -9,11 +9,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
-
 from kernels.emit import code_shape, tir
 from kernels.emit.shares import span
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Buffer, Expr, Index
 from kernels.int8.arm.depthwise.emit import Nest
 from kernels.int8.arm.depthwise.plan import Plan as DepthwisePlan

@@ -6,10 +6,9 @@ two ways keeps few.
 
 from __future__ import annotations
 
-from tvm.script.ir_builder import tirx as T
-
 from kernels.arithmetic import ceil_div
 from kernels.emit import tir
+from kernels.emit.tvm import T
 from kernels.emit.types import Buffer, Index
 from kernels.int8.arm.operands import by_parts
 from kernels.int8.arm.separable.plan import QSeparablePlan

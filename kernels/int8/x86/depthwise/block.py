@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
-
 from kernels.emit import code_shape, tir
 from kernels.emit.tir import const, reinterpret
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Buffer, Expr, Vector
 from kernels.emit.vectors import shuffle, split
 from kernels.int8.tir import QArguments

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tvm.script.ir_builder import tirx as T
-
 from kernels.emit import code_shape, tir
 from kernels.emit.tir import scratch
+from kernels.emit.tvm import T
 from kernels.emit.types import Expr
 from kernels.int8.band import emit_band
 from kernels.int8.tir import QArguments

@@ -14,12 +14,11 @@ are added one product at a time there, by data of which every other byte is zero
 from __future__ import annotations
 
 import numpy as np
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
 
 from kernels.arithmetic import ceil_div
 from kernels.emit import tir
 from kernels.emit.tir import const, convert, reinterpret
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Buffer, Index, Vector
 from kernels.int8.exchange import choose, fitting_first
 from kernels.int8.x86.instructions import LINE_BYTES, add_pairs, add_products, prefetch

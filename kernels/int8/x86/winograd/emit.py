@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from tvm.script.ir_builder import tirx as T
-
 from kernels.emit import tir
 from kernels.emit.tir import const, registers, reinterpret, scratch
+from kernels.emit.tvm import T
 from kernels.emit.types import Expr, Index
 from kernels.int8 import wrapping
 from kernels.int8.band import by_vectors, emit_band

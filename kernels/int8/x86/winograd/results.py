@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tvm import tirx
-from tvm.script.ir_builder import tirx as T
-
 from kernels.emit import tir
 from kernels.emit.tir import const
+from kernels.emit.tvm import T, tirx
 from kernels.emit.types import Buffer, Expr, Vector
 from kernels.int8 import wrapping
 from kernels.int8.tir import QArguments, store_filters
