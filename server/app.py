@@ -19,7 +19,6 @@ from server.boards.service import Boards
 from server.db.database import Database
 from server.engine import Engine, open_engine
 from server.events.base import Events, LocalEvents
-from server.events.redis import RedisEvents
 from server.fleet_file import FleetFile
 from server.http import dashboard_page, docs_page, problems
 from server.http.door import LEAST
@@ -104,7 +103,7 @@ def create_app(
                 make_engine(settings, SqlBook(db, lease_s=settings.times.lease_s))
             )
             parser = nursery or engine.nursery
-            events: Events = RedisEvents(settings.redis_url) if settings.redis_url else LocalEvents()
+            events = _events(settings)
             stack.push_async_callback(events.close)
             await stack.enter_async_context(pruning(db))
             await stack.enter_async_context(watching(db, engine))
@@ -183,6 +182,14 @@ class _App(FastAPI):
                     if problems.MEDIA_TYPE in answer.get("content", {}):
                         answer["content"] = {problems.MEDIA_TYPE: answer["content"][problems.MEDIA_TYPE]}
         return schema
+
+
+def _events(settings: Settings) -> Events:
+    if not settings.redis_url:
+        return LocalEvents()
+    from server.events.redis import RedisEvents  # brings Redis's client along, which few need
+
+    return RedisEvents(settings.redis_url)
 
 
 def _operation_id(route: APIRoute) -> str:

@@ -24,6 +24,8 @@ class _Module:
 
 tvm = _Module("tvm")
 ir = _Module("tvm.ir")
+relax = _Module("tvm.relax")
+te = _Module("tvm.te")
 tirx = _Module("tvm.tirx")
 T = _Module("tvm.script.ir_builder.tirx")
 """The builder of TIR."""

@@ -42,7 +42,6 @@ from server.jobs.views import get_row
 from server.models.service import Models
 from server.records import repository
 from server.targets.service import Targets
-from tuner.frontend.onnx_check import check_size
 from tuner.search import strategies
 from tuner.spec import Budget, JobSpec, TaskSpec
 from tuner.states import TASK_TRIALS, JobState, TaskState
@@ -215,6 +214,9 @@ class Jobs:
     def _subject(self, request: JobRequest, cancelled: Flag | None) -> tuple[str | None, Weighted]:
         """The model's hash, if any, and the distinct workloads with how often they occur."""
         if request.workload is not None:
+            # Brings onnx along, which a coordinator does without as long as it can.
+            from tuner.frontend.onnx_check import check_size
+
             try:
                 workload = workloads.from_json(request.workload)
                 for what, shape in workloads.array_shapes(workload).items():

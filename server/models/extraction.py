@@ -7,9 +7,8 @@ from typing import Any
 
 from server.http.problems import Problem
 from server.in_child import GONE, Nursery
-from tuner.intake.extract import Extraction
-from tuner.intake.shapes import GivenShapes
-from tuner.intake.values import Values
+from tuner.intake.extraction import Extraction
+from tuner.intake.shapes import GivenShapes, Values
 from worker.children.nursery import ChildCancelled, ChildCrashed, ChildRaised, ChildTimeout, Flag
 
 TIMEOUT_S = 60.0

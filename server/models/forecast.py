@@ -14,7 +14,7 @@ from kernels.workload import base as workloads
 from server.in_child import Nursery, worked_out
 from server.models.schemas import Forecast
 from server.records import repository
-from tuner.intake.extract import Extraction
+from tuner.intake.extraction import Extraction
 from worker.children.nursery import Flag
 
 TIMEOUT_S = 120.0

@@ -23,9 +23,9 @@ from server.http.uploads import Upload, forget_old, sha256
 from server.in_child import Nursery
 from server.models.extraction import extract, read_graph
 from server.remembered import Remembered
-from tuner.intake.external_data import is_archive
-from tuner.intake.extract import Extraction
-from tuner.intake.values import Values
+from tuner.intake.archive import is_archive
+from tuner.intake.extraction import Extraction
+from tuner.intake.shapes import Values
 from worker.children.nursery import Flag
 
 Shapes = dict[str, list[int | str]] | list[dict[str, list[int | str]]]

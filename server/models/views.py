@@ -8,8 +8,8 @@ from kernels.workload import base as workloads
 from server.db.tables import ModelRow
 from server.models.schemas import Model, ModelInput, NotTunable, Workloads, WorkloadUse
 from server.models.service import extraction_of
-from tuner.intake.extract import Extraction
-from tuner.intake.extract import ModelInput as Input
+from tuner.intake.extraction import Extraction
+from tuner.intake.extraction import ModelInput as Input
 
 
 def show(row: ModelRow) -> Model:

@@ -30,7 +30,7 @@ from server.models.schemas import (
 )
 from server.models.service import Shapes, parse_shapes, parse_values
 from server.services import Ctx, Services
-from tuner.intake.extract import Extraction
+from tuner.intake.extraction import Extraction
 from worker.children.nursery import Flag
 
 router = APIRouter(prefix="/models", tags=["models"], route_class=JsonRoute)

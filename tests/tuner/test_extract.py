@@ -10,7 +10,8 @@ from kernels.workload.base import RELU, Conv2d, Epilogue, Gemm
 from tuner.frontend.graph import load_partition
 from tuner.frontend.model_file import load_graph
 from tuner.frontend.onnx_check import ModelError
-from tuner.intake.extract import Extraction, extract, extract_child
+from tuner.intake.extract import extract, extract_child
+from tuner.intake.extraction import Extraction
 
 
 @pytest.mark.parametrize("name", LIGHT_MODELS)

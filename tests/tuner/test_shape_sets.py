@@ -23,7 +23,8 @@ from tuner.backend.apply import export
 from tuner.backend.check import Check, Delivery, worst
 from tuner.backend.shape_sets import Variant, build_sets, description_of
 from tuner.frontend.onnx_check import ModelError
-from tuner.intake.extract import Extraction, extract
+from tuner.intake.extract import extract
+from tuner.intake.extraction import Extraction
 from tuner.intake.shapes import MOST_SETS, given_of, sets_of
 from tuner.job import delivery_child
 from worker.measure.host import host_target

@@ -8,6 +8,9 @@ from typing import Any
 
 from tuner.backend.verdict import Verdict
 
+TOLERANCE = 1e-4
+"""How far an output may be from its definition, relative to its largest value."""
+
 
 @dataclass(frozen=True)
 class Check:

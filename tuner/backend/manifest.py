@@ -14,14 +14,13 @@ from kernels.space import Config
 from kernels.target import Target
 from kernels.workload import base as workloads
 from kernels.workload.base import Workload
+from tuner.backend.check import TOLERANCE
 from tuner.backend.shares import Part, parts_of, together, tuned_share
 from tuner.frontend.graph import Partition
 from tuner.layouts.plan import Conversion, Plan
 from tuner.log.record import Record
 
 Source = Literal["log", "analysis", "default"]
-TOLERANCE = 1e-4
-"""How far an output may be from its definition, relative to its largest value."""
 QUANTIZED_TOLERANCE = 0.05
 """The same where values are rounded to bytes on the way: six quanta, of which ResNet-18 is off by one."""
 

@@ -28,6 +28,7 @@ from tuner.frontend.matmul.workloads import attention_of, matmul_of
 from tuner.frontend.mend import mend
 from tuner.frontend.model_file import load_graph, nested_graph
 from tuner.frontend.narrow import Quanta, narrowed, quantized_weights
+from tuner.frontend.not_tunable import NotTunable
 from tuner.frontend.onnx_check import ModelError, Shapes, first_line, node_name
 from tuner.frontend.onnx_graph import OnnxGraph, attributes_of, fold_quantized
 from tuner.frontend.operations import operations
@@ -82,17 +83,6 @@ class Product:
             return np.ascontiguousarray(self.raw_weights, np.float32)
         scale = self.scale.reshape((-1, 1, 1, 1) if isinstance(self.workload, Conv2d) else (1, -1))
         return np.ascontiguousarray(self.raw_weights * scale.astype(np.float32), np.float32)
-
-
-@dataclass(frozen=True)
-class NotTunable:
-    """A node that no kernel computes though it is a product; and why. ``flops`` are its operations, two a
-    multiply-add, None where its shapes do not tell."""
-
-    node: str
-    op: str
-    reason: str
-    flops: int | None = None
 
 
 @dataclass

@@ -11,8 +11,10 @@ from onnx import ModelProto
 
 from tuner.frontend.model_file import MAX_FILE_BYTES, parse_file
 from tuner.frontend.onnx_check import ModelError
-from tuner.intake.external_data import Beside, attach, is_archive, locations, opened, pack
-from tuner.intake.values import Values, give_values
+from tuner.intake.archive import is_archive
+from tuner.intake.external_data import Beside, attach, locations, opened, pack
+from tuner.intake.shapes import Values
+from tuner.intake.values import give_values
 
 
 def assemble(path: Path, to: Path, values: Values, largest: int = MAX_FILE_BYTES) -> None:

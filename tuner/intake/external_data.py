@@ -19,8 +19,6 @@ from tuner.frontend.onnx_check import ModelError, graphs_of, size_of, tensors_of
 
 MAX_ENTRIES = 1000
 """Files in an archive."""
-ARCHIVE = b"PK\x03\x04"
-"""What a zip file begins with."""
 DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError, ValueError)
 """What reading a damaged archive raises, or one that is encrypted or packed in another way."""
 
@@ -172,12 +170,6 @@ def opened(path: Path, largest: int) -> Iterator[Archive]:
         raise
     except DAMAGE as error:
         raise ModelError(f"{path.name} is a zip that cannot be read ({error})") from None
-
-
-def is_archive(path: Path) -> bool:
-    """Whether the file at ``path`` is a zip."""
-    with path.open("rb") as file:
-        return file.read(len(ARCHIVE)) == ARCHIVE
 
 
 def pack(model: Path, to: Path, parts: Beside, names: Sequence[str]) -> None:

@@ -1,4 +1,5 @@
-"""Sets of input shapes: a shape of every input that leaves one open. A module may take several."""
+"""What a user gives for inputs: values, or sets of shapes, a shape of every input that leaves one open. A
+module may take several sets."""
 
 from __future__ import annotations
 
@@ -17,6 +18,8 @@ LEAST_LENGTHS = 4
 """How far a range must reach to be left open: fewer sizes are given one by one."""
 LONGEST = 1 << 16
 """What an open size may be at most."""
+Values = Mapping[str, Sequence[float]]
+"""The elements of inputs that always have the same, by the name of the input."""
 GivenShapes = Shapes | Sequence[Shapes] | None
 """What a user gives: nothing where the file says all, one set, or several."""
 

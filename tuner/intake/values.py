@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from onnx import ModelProto, ValueInfoProto, helper, numpy_helper
 
 from tuner.frontend.onnx_check import ModelError
-
-Values = Mapping[str, Sequence[float]]
-"""The elements of an input by its name."""
+from tuner.intake.shapes import Values
 
 
 def give_values(model: ModelProto, values: Values) -> None:

@@ -8,8 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from kernels.space import Config
-from tuner.backend.check import Check, Delivery
-from tuner.backend.manifest import TOLERANCE
+from tuner.backend.check import TOLERANCE, Check, Delivery
 from tuner.backend.verdict import DELIVERED, UNTUNED, Verdict
 from tuner.job.doubts import take_over
 from tuner.job.incumbent import prefer

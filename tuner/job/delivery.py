@@ -8,8 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from tuner.backend.check import Check, Delivery
-from tuner.backend.manifest import TOLERANCE
+from tuner.backend.check import TOLERANCE, Check, Delivery
 from tuner.backend.verdict import Verdict
 from tuner.job import placing
 from tuner.job.doubts import take_over

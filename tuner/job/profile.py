@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from kernels.kernel import Array
 from tuner.backend.check import Delivery
-from tuner.frontend.onnx_graph import Array
 
 
 @dataclass(frozen=True)

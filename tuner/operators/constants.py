@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from tvm import relax
 
+from kernels.emit.tvm import relax
 from tuner.frontend.onnx_graph import Array
 
 

@@ -13,8 +13,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 from onnx import NodeProto
-from tvm import te, tirx
 
+from kernels.emit.tvm import te, tirx
 from kernels.operators.resize import Along, Resize, build_resize, predict_resize
 from kernels.target import Target
 from tuner.frontend.onnx_check import ModelError, node_name

@@ -1,13 +1,23 @@
-"""Planning (spaces, costs, packing) never imports TVM."""
+"""A coordinator starts and plans kernels without what only builds, readers and other services use."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 
+_START = """
+import sys
+
+from server.app import create_app
+from server.settings import Settings
+
+create_app(Settings())
+heavy = {"tvm", "tvm_ffi", "onnx", "onnxruntime", "httpx", "redis", "pandas", "typer", "dask.array",
+         "dask.dataframe", "tuner.frontend.graph", "tuner.intake.extract", "tuner.backend.apply"}
+print(sorted(heavy & sys.modules.keys()))
+"""
 _PLAN = """
 import random
-import sys
 
 import numpy as np
 
@@ -46,7 +56,7 @@ WORKLOADS = [
     QConvChain(QDEPTHWISE, QPOINTS),
 ]
 planned, rng = set(), np.random.default_rng(1)
-for name in ("x86-avx2", "x86-avx512", "rpi4", "rpi5", "power10", "hexagon-v68"):
+for name in ("x86-avx512", "rpi4", "rpi5", "power10", "hexagon-v68"):
     target = CATALOGUE[name]
     for workload in WORKLOADS:
         registry.why_not_tunable(workload, target)
@@ -63,7 +73,7 @@ print(sorted(registry.all_kernels().keys() - planned), sorted({"tvm", "tvm_ffi"}
 """
 
 
-def test_every_kernel_is_planned_without_tvm() -> None:
-    command = [sys.executable, "-c", _PLAN]
+def test_a_coordinator_starts_and_every_kernel_is_planned_without_tvm() -> None:
+    command = [sys.executable, "-c", _START + _PLAN]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    assert done.stdout == "[] []\n", done.stdout + done.stderr
+    assert done.stdout == "[]\n[] []\n", done.stdout + done.stderr
