@@ -199,10 +199,10 @@ class JobManager:
             entry.started = time.monotonic()
             publish = self._publisher(entry)
             spec = await run_in_threadpool(with_incumbents, spec, self._nursery, entry.cancelled)
-            await patiently(self._store.foresee, spec)
             # What that took is of the job's seconds.
             spent = time.monotonic() - entry.started
             spec = replace(spec, elapsed_s=spec.elapsed_s + spent, planned_s=spent)
+            await patiently(self._store.foresee, spec)
             shared = self._fair, self._deliveries
             await run_job(spec, self._engine, self._store, publish, entry.cancelled, *shared)
         except Exception as error:

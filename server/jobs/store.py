@@ -213,9 +213,10 @@ class SqlStore:
 
     @_asked
     def foresee(self, spec: JobSpec) -> None:
-        """Keep what is predicted of a job's layers and of the rest of its model."""
+        """Keep what is predicted of a job's layers and the rest of its model, and the seconds it has used."""
         with self._db.write() as session:
-            _own(session, spec.id).others_s = spec.others_s
+            row = _own(session, spec.id)
+            row.others_s, row.elapsed_s = spec.others_s, spec.elapsed_s
             for task in spec.tasks:
                 session.get_one(TaskRow, task.id).predicted_s = task.predicted_s
 

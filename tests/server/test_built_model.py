@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from test_jobs import URL, create, wait
 
 from kernels import registry
 from kernels.workload.base import Gemm, to_json
-from server.jobs import views
+from server.jobs import manager, views
 from server.jobs.built import BuiltModel
 from server.jobs.schemas import Job
 from tilefleet import render
@@ -25,6 +26,7 @@ from tuner.backend.verdict import Verdict
 from tuner.frontend.graph import load_partition
 from tuner.log.record import Record, read_log
 from tuner.log.relayouts import read_relayouts
+from tuner.spec import JobSpec
 from worker.outcome import ErrorKind
 
 
@@ -174,3 +176,20 @@ def test_a_new_job_says_what_a_first_result_takes(client: TestClient, engine: Fa
     assert "a first result takes about " in render.first_look(Job.model_validate(job))
     assert wait(client, job["id"])["first_look_s"] is None  # it has one
     assert create(client)["first_look_s"] is None  # nothing is built
+
+
+def test_planning_the_untuned_model_is_of_the_jobs_seconds(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def planned(spec: JobSpec, *_: object) -> JobSpec:
+        time.sleep(1.0)
+        return spec
+
+    monkeypatch.setattr(manager, "with_incumbents", planned)
+    job = create(client, budget={"trials": 2})
+    began = time.monotonic()
+    ended = wait(client, job["id"])
+    assert 1.0 <= ended["elapsed_s"] <= time.monotonic() - began + 1.0
+    used_s = ended["elapsed_s"]
+    assert client.post(f"{URL}/{job['id']}/resume", json={"trials": 1}).status_code == 200
+    assert wait(client, job["id"])["elapsed_s"] >= used_s + 1.0
