@@ -23,7 +23,7 @@ from bench import journal
 if TYPE_CHECKING:
     from kernels.kernel import Array
     from kernels.target import Target
-    from tuner.frontend.graph import Partition
+    from tuner.frontend.partition import Partition
 
 SETTINGS = ("suite", "activations", "board", "seed")
 SESSION_S = 3600

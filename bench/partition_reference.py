@@ -17,8 +17,8 @@ from kernels.operators.int8.base import from_stored, to_stored
 from kernels.reference import reference
 from kernels.workload.base import NarrowGemm, OfActivations, QConv2d
 from tuner.frontend.evaluate import QUANTIZING_OPSET
-from tuner.frontend.graph import PRODUCT, Partition, Product
-from tuner.frontend.own_nodes import OPERATOR
+from tuner.frontend.own_nodes import OPERATOR, PRODUCT
+from tuner.frontend.partition import Partition, Product
 
 Array = npt.NDArray[Any]
 

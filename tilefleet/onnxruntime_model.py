@@ -27,7 +27,8 @@ from tuner.backend.given import fits, read_draws
 from tuner.clibrary.build import Made, Model, make, planned_as_c, write
 from tuner.clibrary.library import Library
 from tuner.clibrary.toolchain import ToolError, glibc_of
-from tuner.frontend.model_file import load_graph, parse_file, read_as_written
+from tuner.frontend.graph import load_graph
+from tuner.frontend.model_file import parse_file, read_as_written
 from tuner.frontend.onnx_check import ModelError, first_line
 from tuner.intake.shapes import FixedShapes, OpenRange, at_length, sets_of, text_of
 from tuner.ortmodel import session

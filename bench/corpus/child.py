@@ -27,9 +27,10 @@ from tuner.backend.error import error_of
 from tuner.backend.executable import compile_module
 from tuner.backend.manifest import describe
 from tuner.backend.sequence import sequenced
-from tuner.frontend.graph import Partition, load_partition
+from tuner.frontend.graph import load_partition
 from tuner.frontend.model_file import read_as_written
 from tuner.frontend.onnx_check import ModelError
+from tuner.frontend.partition import Partition
 from tuner.intake.assemble import assembled
 from tuner.intake.extract import extract
 from tuner.log.record import read_log

@@ -15,8 +15,9 @@ from kernels.target import Target
 from lab.frozen.texts import digest
 from tuner.backend.apply import lower_partition, plan_of
 from tuner.backend.manifest import describe
-from tuner.frontend.graph import Partition, Product, load_partition
+from tuner.frontend.graph import load_partition
 from tuner.frontend.onnx_check import ModelError, Shapes
+from tuner.frontend.partition import Partition, Product
 
 
 def built(path: Path, shapes: Shapes | None, target: Target, threads: int) -> str:

@@ -13,8 +13,8 @@ from kernels import registry
 from kernels.target import CATALOGUE, to_json
 from kernels.workload.base import from_json
 from tuner.explain.forecast import forecast_in_child
-from tuner.frontend.onnx_graph import graph_of
 from tuner.frontend.operations import operations
+from tuner.frontend.static import graph_of
 from tuner.log.record import Record, write_log
 
 URL = "/api/v1/models"

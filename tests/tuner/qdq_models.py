@@ -9,7 +9,8 @@ from onnx import ModelProto, TensorProto
 from tiny_models import model, node, save
 
 from bench.partition_reference import evaluate
-from tuner.frontend.graph import Partition, load_partition
+from tuner.frontend.graph import load_partition
+from tuner.frontend.partition import Partition
 from tuner.runtimes.engines import onnx_session
 
 

@@ -16,7 +16,8 @@ from kernels.target import CATALOGUE
 from kernels.workload.activation import PARAMETERS, Kind
 from kernels.workload.base import RELU, Activation, Conv2d, Epilogue, Gemm
 from tuner.backend.lowered import lowered_product
-from tuner.frontend.graph import Product, load_partition
+from tuner.frontend.graph import load_partition
+from tuner.frontend.partition import Product
 from tuner.log.picks import found_for
 
 GELU, TANH_GELU = Activation("gelu"), Activation("tanh_gelu")

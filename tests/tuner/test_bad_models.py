@@ -6,7 +6,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tiny_models import LIGHT, model, node, save
 
-from tuner.frontend.model_file import load_graph, read_model
+from tuner.frontend.graph import load_graph, read_model
 from tuner.frontend.onnx_check import ModelError
 from tuner.intake.extract import extract
 from worker.children.nursery import ChildRaised, Nursery
@@ -184,7 +184,7 @@ def test_bombs_are_refused_before_they_go_off(tmp_path, made):
 
 
 def test_many_constants_of_allowed_size_are_a_bomb_too(tmp_path, monkeypatch):
-    monkeypatch.setattr("tuner.frontend.onnx_graph.FOLDED_BYTES", 10 * 1024**2)
+    monkeypatch.setattr("tuner.frontend.folding.FOLDED_BYTES", 10 * 1024**2)
     nodes = [node("Expand", ["c", f"s{i}"], f"big{i}") for i in range(4)] + [
         node("Sum", [f"big{i}" for i in range(4)], "total"),
         node("Add", ["x", "total"], "y"),

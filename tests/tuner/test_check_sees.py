@@ -15,7 +15,7 @@ from tuner.backend.comparison import Build, check
 from tuner.backend.definition import Definition, define
 from tuner.backend.difference import compared
 from tuner.backend.draws import draws_of, ranges_of
-from tuner.frontend.model_file import load_graph
+from tuner.frontend.graph import load_graph
 from tuner.frontend.onnx_check import ModelError
 from worker.measure.host import host_target
 

@@ -13,7 +13,7 @@ from tuner.backend.apply import build_model
 from tuner.backend.comparison import CONVERSION, Build, check, check_and_locate
 from tuner.backend.definition import Source, define
 from tuner.backend.draws import plain_feeds
-from tuner.frontend.model_file import load_graph
+from tuner.frontend.graph import load_graph
 from tuner.frontend.tflite import nearest
 from worker.measure.host import host_target
 

@@ -6,7 +6,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tflite_compare import built
 
-from tuner.frontend.model_file import parse_bytes, read_model
+from tuner.frontend.graph import read_model
+from tuner.frontend.model_file import parse_bytes
 from tuner.frontend.onnx_check import ModelError
 from tuner.intake.extract import extract
 

@@ -14,7 +14,7 @@ from tvm import relax
 from kernels.target import CATALOGUE
 from tuner.backend.apply import build_model
 from tuner.backend.comparison import run
-from tuner.frontend.model_file import read_model
+from tuner.frontend.graph import read_model
 from tuner.frontend.onnx_check import ModelError
 
 TARGET = CATALOGUE["x86-avx2"]

@@ -7,8 +7,7 @@ from onnx import TensorProto
 from tiny_models import LIGHT, LIGHT_MODELS, model, node, save
 
 from kernels.workload.base import RELU, Conv2d, Epilogue, Gemm
-from tuner.frontend.graph import load_partition
-from tuner.frontend.model_file import load_graph
+from tuner.frontend.graph import load_graph, load_partition
 from tuner.frontend.onnx_check import ModelError
 from tuner.intake.extract import extract, extract_child
 from tuner.intake.extraction import Extraction

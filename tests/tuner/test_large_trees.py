@@ -12,7 +12,7 @@ from tvm import relax
 from bench.trees import FEATURES, cost, ensemble
 from tuner.backend.apply import build_model
 from tuner.frontend.classical.wire import codes, parse
-from tuner.frontend.model_file import load_graph
+from tuner.frontend.graph import load_graph
 from tuner.frontend.onnx_check import ModelError
 from worker.measure.host import host_target
 

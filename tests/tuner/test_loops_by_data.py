@@ -16,7 +16,7 @@ from kernels.target import CATALOGUE
 from tuner.backend.apply import build_model
 from tuner.backend.comparison import run
 from tuner.backend.shape_sets import build_sets
-from tuner.frontend.model_file import read_model
+from tuner.frontend.graph import read_model
 from tuner.frontend.onnx_check import ModelError
 from tuner.intake.extract import extract
 

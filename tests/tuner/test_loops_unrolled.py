@@ -11,7 +11,7 @@ from tvm import relax
 
 from kernels.target import CATALOGUE
 from tuner.backend.apply import build_model
-from tuner.frontend.model_file import load_graph, read_model
+from tuner.frontend.graph import load_graph, read_model
 from tuner.frontend.onnx_check import ModelError
 
 COUNTERS = {"turn": TensorProto.INT64, "going": TensorProto.BOOL, "on": TensorProto.BOOL}

@@ -10,7 +10,7 @@ from tvm import relax
 
 from kernels.target import CATALOGUE
 from tuner.backend.apply import build_model
-from tuner.frontend.model_file import read_model
+from tuner.frontend.graph import read_model
 from tuner.frontend.onnx_check import ModelError
 from tuner.intake.extract import extract
 

@@ -11,8 +11,7 @@ from tvm import relax
 
 from kernels.target import CATALOGUE
 from tuner.backend.apply import build_model
-from tuner.frontend.graph import load_partition
-from tuner.frontend.model_file import load_graph, read_model
+from tuner.frontend.graph import load_graph, load_partition, read_model
 from tuner.frontend.onnx_check import ModelError
 from tuner.runtimes.engines import onnx_session
 

@@ -11,7 +11,7 @@ from kernels.target import CATALOGUE
 from kernels.workload.narrow import NarrowGemm
 from tuner.backend.apply import build_model
 from tuner.backend.evaluation import TO_BYTES
-from tuner.frontend.model_file import read_model
+from tuner.frontend.graph import read_model
 from tuner.frontend.onnx_check import ModelError
 from tuner.intake.extract import extract
 

@@ -10,7 +10,7 @@ from tvm import relax
 from kernels.target import CATALOGUE
 from tuner.backend.apply import build_model
 from tuner.backend.comparison import run
-from tuner.frontend.model_file import load_graph
+from tuner.frontend.graph import load_graph
 from tuner.frontend.onnx_check import ModelError
 
 pytestmark = pytest.mark.usefixtures("avx2")

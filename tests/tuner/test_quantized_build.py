@@ -19,10 +19,9 @@ from kernels.target import CATALOGUE
 from kernels.workload.qconv2d import QConv2d
 from tuner.backend.apply import build_partition, plan_of
 from tuner.backend.manifest import describe
-from tuner.frontend.graph import PRODUCT, Partition, Product
 from tuner.frontend.onnx_graph import OnnxGraph, TensorInfo
-from tuner.frontend.own_nodes import OPERATOR
-from tuner.frontend.quantized.rewriting import QuantizedOperator
+from tuner.frontend.own_nodes import OPERATOR, PRODUCT
+from tuner.frontend.partition import Partition, Product, QuantizedOperator
 from tuner.log.record import Record
 
 TARGET = CATALOGUE["x86-avx2"]

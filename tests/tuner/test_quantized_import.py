@@ -9,8 +9,7 @@ from bench.quantized_models import Style, quantized
 from bench.quantized_small import SMALL
 from kernels.workload.base import Conv2d, Epilogue, NarrowGemm
 from kernels.workload.qconv2d import QConv2d
-from tuner.frontend.graph import load_partition
-from tuner.frontend.model_file import read_model
+from tuner.frontend.graph import load_partition, read_model
 from tuner.intake.extract import extract
 
 STYLES = {

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
 from tuner.frontend.mend import mend
-from tuner.frontend.onnx_graph import graph_of
+from tuner.frontend.static import graph_of
 from tuner.runtimes.engines import onnx_session
 
 SAME = ("SAME_UPPER", "SAME_LOWER")

@@ -3,8 +3,8 @@
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
+from tuner.frontend.graph import load_graph
 from tuner.frontend.mend import mend
-from tuner.frontend.model_file import load_graph
 
 
 def test_a_sine_that_is_nothing_is_zero(tmp_path):

@@ -14,8 +14,8 @@ from bench.tflite_models import TYPES, VALID, Maker, branches, mobilenet
 from kernels.operators.int8.mul import QMul
 from kernels.workload.base import Conv2d, Gemm, QConv2d
 from tuner.backend.apply import build_model
-from tuner.frontend.graph import PRODUCT, load_partition
-from tuner.frontend.own_nodes import OPERATOR
+from tuner.frontend.graph import load_partition
+from tuner.frontend.own_nodes import OPERATOR, PRODUCT
 from tuner.frontend.tflite.convert import to_onnx
 from tuner.intake.extract import extract
 from worker.measure.host import host_target

@@ -6,7 +6,7 @@ from ai_edge_litert.interpreter import Interpreter
 from tflite_compare import assert_same, built, by_litert, by_us, operators
 
 from bench.tflite_models import FUSED, TYPES, VALID, Maker
-from tuner.frontend.model_file import load_graph
+from tuner.frontend.graph import load_graph
 from tuner.frontend.onnx_check import ModelError
 from tuner.frontend.tflite.convert import to_onnx
 

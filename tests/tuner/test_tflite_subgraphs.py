@@ -9,7 +9,7 @@ from flatbuffers import flexbuffers
 from tflite_compare import assert_same
 
 from bench.tflite_models import Maker
-from tuner.frontend.model_file import read_model
+from tuner.frontend.graph import read_model
 from tuner.frontend.onnx_check import ModelError
 from tuner.frontend.tflite.convert import to_onnx
 

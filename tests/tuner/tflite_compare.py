@@ -12,10 +12,10 @@ from tvm import relax
 
 from bench.partition_reference import evaluate
 from tuner.backend.apply import build_model
-from tuner.frontend.graph import partition
+from tuner.frontend.compilation import Compilation, run
 from tuner.frontend.onnx_check import check_structure, fix_input_shapes
-from tuner.frontend.onnx_graph import graph_of
 from tuner.frontend.own_nodes import FRAMES, INTERLEAVE
+from tuner.frontend.pipeline import PRODUCTS
 from tuner.frontend.tflite.convert import to_onnx
 from tuner.runtimes.engines import onnx_session
 from worker.measure.host import host_target
@@ -87,7 +87,8 @@ def assert_same(data: bytes, quanta: int = 1) -> onnx.ModelProto:
     feed = inputs_of(data)
     wanted, found = by_litert(data, feed), by_onnxruntime(model, feed)
     assert wanted.keys() == found.keys()
-    parts = partition(graph_of(model))
+    parts = run(PRODUCTS, Compilation(model)).partition
+    assert parts is not None
     if {node.op_type for node in parts.graph.nodes} & {FRAMES, INTERLEAVE}:
         partitioned = by_us(model, feed)  # these have no reference here
     else:

@@ -149,6 +149,10 @@ def build(
             show_default=False,
         ),
     ] = None,
+    dump_ir: Annotated[
+        Path | None,
+        typer.Option(file_okay=False, help="A folder for the model as text after each pass of the compiler."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Build a module that stock TVM loads, and beside it OUT.json: what config each layer got.
@@ -171,7 +175,7 @@ def build(
             )
         of = [resolve_target(each, targets) for each in (cpus.split(",") if cpus else [target])]
         check_folder(output)
-        with _whole(model, value, data, read_sets(shape)) as whole:
+        with _whole(model, value, data, read_sets(shape), dump_ir) as whole:
             _build_c(
                 form,
                 model,
@@ -210,7 +214,7 @@ def build(
     records, relayouts = read_log_file(log)
     # Nobody shall find a module at its place that was not checked yet.
     unchecked = output.with_name(f".{output.name}.unchecked.so")
-    with _whole(model, value, data, shapes) as whole:
+    with _whole(model, value, data, shapes, dump_ir) as whole:
         try:
             given = _given_inputs(whole, shapes, check_input or [])
             executable, variants = build_sets(whole, chosen, threads, shapes, records, numerics, relayouts)
@@ -321,10 +325,15 @@ def _given_inputs(model: Path, shapes: Sequence[Set], files: list[Path]) -> list
 
 @contextmanager
 def _whole(
-    model: Path, values: list[str] | None, data: list[Path] | None, sets: Sequence[Set]
+    model: Path,
+    values: list[str] | None,
+    data: list[Path] | None,
+    sets: Sequence[Set],
+    dump_ir: Path | None = None,
 ) -> Iterator[Path]:
     """One file of ``model``, its data and the values of its inputs, which can be read within the limits;
-    TilefleetError for what is wrong."""
+    TilefleetError for what is wrong. What each pass makes of it, for the first of ``sets``, goes into the
+    folder ``dump_ir``."""
     from tilefleet.bounded_read import read_once
     from tuner.intake.assemble import assembled
 
@@ -334,9 +343,20 @@ def _whole(
             working(f"{model.name}: being read and built"),
         ):
             read_once(whole, model, sets)
+            if dump_ir is not None:
+                _dump_ir(whole, sets, dump_ir)
             yield whole
     except ValueError as error:
         raise TilefleetError(named(model, error)) from None
+
+
+def _dump_ir(model: Path, sets: Sequence[Set], folder: Path) -> None:
+    from tuner.frontend.dump import IrDump
+    from tuner.frontend.graph import load_partition
+    from tuner.intake.shapes import given_sets, is_open, sets_of
+
+    check_folder(folder)
+    load_partition(model, sets_of(sets)[0], is_open(given_sets(sets)[0]), IrDump(folder))
 
 
 def _conversions(manifest: Manifest) -> str:

@@ -31,11 +31,11 @@ from tuner.backend.lowered import lowered_product
 from tuner.backend.manifest import Manifest, describe
 from tuner.backend.sequence import sequenced
 from tuner.frontend.affine import merge_affine
-from tuner.frontend.graph import Partition, Product, load_partition
-from tuner.frontend.model_file import read_model
+from tuner.frontend.graph import load_partition, read_model
 from tuner.frontend.onnx_check import ModelError, Shapes, first_line, node_name
 from tuner.frontend.onnx_graph import Array, OnnxGraph, attributes_of
 from tuner.frontend.own_nodes import LOOP, OPERATOR, PRODUCT
+from tuner.frontend.partition import Partition, Product
 from tuner.layouts.options import Options, forced
 from tuner.layouts.plan import Plan
 from tuner.layouts.plan import plan as choose

@@ -9,7 +9,7 @@ from kernels.space import Config
 from kernels.workload.base import AnyChain, ConvChain, QConvChain
 from tuner.backend.evidence import Evidence
 from tuner.frontend.chains import merge, pairs_of, workload_of
-from tuner.frontend.graph import Partition
+from tuner.frontend.partition import Partition
 
 
 def chain_measured(partition: Partition, evidence: Evidence) -> None:

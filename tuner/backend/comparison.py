@@ -38,8 +38,7 @@ from tuner.backend.executable import compile_module
 from tuner.backend.given import read_draws
 from tuner.backend.pieces import cut, cuts_of, exact_inputs
 from tuner.frontend.affine import merge_affine
-from tuner.frontend.graph import load_partition
-from tuner.frontend.model_file import load_graph
+from tuner.frontend.graph import load_graph, load_partition
 from tuner.frontend.onnx_check import ModelError, Shapes
 from worker.children.nursery import ChildCrashed, ChildError, Nursery
 from worker.measure.host import host_target

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tuner.backend.draws import Draw, Range, ranges_of
-from tuner.frontend.model_file import load_graph
+from tuner.frontend.graph import load_graph
 from tuner.frontend.onnx_graph import OnnxGraph
 from tuner.intake.shapes import FixedShapes, OpenRange, Shapes, at_length, is_open, text_of
 

@@ -17,10 +17,10 @@ from tuner.backend.stored import StoredTensors, constant_operand
 from tuner.backend.stored_bytes import BYTES, ByteTensors
 from tuner.frontend.bounds import INDICES
 from tuner.frontend.elementwise import BINARY
-from tuner.frontend.graph import PRODUCT, Partition, Product
 from tuner.frontend.onnx_check import ModelError, node_name
 from tuner.frontend.onnx_graph import STRINGS, OnnxGraph, attributes_of
-from tuner.frontend.own_nodes import COMPUTED, CUT, LOOP, OPERATOR, RECURRENT
+from tuner.frontend.own_nodes import COMPUTED, CUT, LOOP, OPERATOR, PRODUCT, RECURRENT
+from tuner.frontend.partition import Partition, Product
 from tuner.frontend.tvm_support import unsupported_nodes
 from tuner.layouts.plan import Plan
 from tuner.operators.border import DEQUANTIZE, DYNAMIC, QUANTIZE, border_of, scales_of_sums

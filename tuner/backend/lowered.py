@@ -9,7 +9,7 @@ from tvm import relax, te, tirx
 
 from kernels.workload.base import Activation, Conv2d, Gemm
 from kernels.workload.qconv2d import QConv2d
-from tuner.frontend.graph import Product
+from tuner.frontend.partition import Product
 from tuner.operators.constants import constant
 
 

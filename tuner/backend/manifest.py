@@ -16,7 +16,7 @@ from kernels.workload import base as workloads
 from kernels.workload.base import Workload
 from tuner.backend.check import TOLERANCE
 from tuner.backend.shares import Part, parts_of, together, tuned_share
-from tuner.frontend.graph import Partition
+from tuner.frontend.partition import Partition
 from tuner.layouts.plan import Conversion, Plan
 from tuner.log.record import Record
 

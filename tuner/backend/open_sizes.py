@@ -45,8 +45,9 @@ from tuner.backend.open_products import (
 from tuner.backend.open_sequence import OpenSequence
 from tuner.backend.program import Call, NotStraight, Program, Storage, program_of
 from tuner.backend.sequence import SEQUENCE, has_bfloat16
-from tuner.frontend.graph import Partition, load_partition
+from tuner.frontend.graph import load_partition
 from tuner.frontend.onnx_check import ModelError
+from tuner.frontend.partition import Partition
 from tuner.intake.shapes import OpenRange, Shapes, at_length
 from tuner.layouts.plan import Plan
 from tuner.operators.bounds import BOUNDS, open_bounds

@@ -11,9 +11,9 @@ from onnx import NodeProto
 
 from kernels.emit import machine
 from kernels.target import Target
-from tuner.frontend.graph import Partition
 from tuner.frontend.onnx_graph import OnnxGraph
 from tuner.frontend.own_nodes import PRODUCT
+from tuner.frontend.partition import Partition
 from tuner.layouts.plan import Plan
 
 FREE = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Shape", "Cast"}

@@ -12,7 +12,7 @@ from tuner.backend.program import NotStraight, program_of
 from tuner.clibrary.build import Made, compiled
 from tuner.clibrary.library import Library
 from tuner.clibrary.weights import weights_of
-from tuner.frontend.model_file import read_model
+from tuner.frontend.graph import read_model
 from tuner.frontend.onnx_check import ModelError, Shapes
 from tuner.operators.left_to_tvm import import_whole
 

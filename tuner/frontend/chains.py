@@ -9,8 +9,9 @@ import numpy as np
 from onnx import helper
 
 from kernels.workload.base import Conv2d, ConvChain, QConv2d, QConvChain
-from tuner.frontend.graph import PRODUCT, Partition, Product
 from tuner.frontend.onnx_graph import Array, attributes_of
+from tuner.frontend.own_nodes import PRODUCT
+from tuner.frontend.partition import Partition, Product
 
 
 def pairs_of(partition: Partition) -> dict[int, int]:

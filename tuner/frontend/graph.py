@@ -1,116 +1,76 @@
-"""An ONNX model partitioned into products: what extraction lists and what a build replaces.
+"""A model file compiled: as a standard model, as a graph, and as a graph partitioned into products.
 
-A product is a convolution or matrix product with everything that one kernel computes along with it: bias,
-folded batch norm and scaling, a residual, an activation, a clamp. Both extraction and build read this one
-partition, so a log made from a model always fits its build.
+Both extraction and build read the same partition, so a log made from a model always fits its build.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-from onnx import NodeProto, helper
+from onnx import ModelProto
 
-from kernels.workload.base import Conv2d, Epilogue, Gemm, OfActivations, Workload
-from tuner.frontend.convolutions import as_images
-from tuner.frontend.epilogue import Chain, Wiring
-from tuner.frontend.geometry import conv_of, upright
-from tuner.frontend.matmul import merge_matmuls
-from tuner.frontend.matmul.turned import turn_products
-from tuner.frontend.matmul.workloads import attention_of, matmul_of
-from tuner.frontend.mend import mend
-from tuner.frontend.model_file import load_graph, nested_graph
-from tuner.frontend.narrow import Quanta, narrowed, quantized_weights
-from tuner.frontend.not_tunable import NotTunable
-from tuner.frontend.onnx_check import ModelError, Shapes, first_line, node_name
-from tuner.frontend.onnx_graph import OnnxGraph, attributes_of, fold_quantized
-from tuner.frontend.operations import operations
-from tuner.frontend.own_nodes import ATTENTION, LOOP, MATMUL, OPERATOR
-from tuner.frontend.own_nodes import PRODUCT as PRODUCT
-from tuner.frontend.quantized.replace import replace_quantized
-from tuner.frontend.quantized.rewriting import QuantizedOperator, QuantizedProduct
-from tuner.frontend.rewrite import rewrite
-from tuner.frontend.squeeze import factored
-from tuner.frontend.usual import as_usual
-
-Array = npt.NDArray[Any]
-
-OTHER_PRODUCTS = {
-    "ConvInteger": "integer convolution",
-    "QLinearConv": "quantized convolution",
-    "MatMulInteger": "integer matrix product",
-    "QLinearMatMul": "quantized matrix product",
-    "Einsum": "einsum",
-    "Attention": "attention",
-}
+from tuner.frontend.compilation import Compilation, Observer, run
+from tuner.frontend.control.kept import refuse_own
+from tuner.frontend.dynamic import advice
+from tuner.frontend.model_file import parse_file
+from tuner.frontend.onnx_check import ModelError, OpenShapes, Shapes, first_line
+from tuner.frontend.onnx_graph import OnnxGraph
+from tuner.frontend.partition import Partition
+from tuner.frontend.pipeline import PIPELINE, standard_model
+from tuner.frontend.static import graph_of
 
 
-@dataclass
-class Product:
-    """One workload of the model with its constants; ``data`` and ``residual`` are tensors of the graph.
+def read_model(path: str | Path, shapes: Shapes | None = None) -> ModelProto:
+    """The ONNX or TFLite model at ``path`` in standard operators, with every input's shape fixed.
 
-    ``others`` are what a product of activations takes after its data; such have no constants. A quantized one
-    whose data are quantized as they come has their step and their zero point there. ``constants`` are a
-    quantized product's, as its kernels take them after the data: weights, bias and, unless the result is
-    int32, multiplier and shift, or unit and addend of such data. Those of floats have ``raw_weights``,
-    ``scale``, ``bias`` and ``slope`` instead; one by narrow weights has these as ``constants``, and its bias.
-    ``factors`` is a tensor of one number an input channel that the data, or the weights, are multiplied by.
+    ``shapes`` are those that the file leaves open. Raises ModelError for whatever is no usable model. Nothing
+    outside the file is read.
     """
-
-    workload: Workload
-    nodes: tuple[str, ...]
-    data: str
-    residual: str | None
-    output: str
-    raw_weights: Array
-    scale: Array | None
-    bias: Array | None
-    constants: tuple[Array, ...] = ()
-    others: tuple[str, ...] = ()
-    slope: Array | None = None
-    factors: str | None = None
-
-    def weights(self) -> npt.NDArray[np.float32]:
-        """Weights of ``workload.weight_shape`` with all scaling folded in."""
-        if self.scale is None:
-            return np.ascontiguousarray(self.raw_weights, np.float32)
-        scale = self.scale.reshape((-1, 1, 1, 1) if isinstance(self.workload, Conv2d) else (1, -1))
-        return np.ascontiguousarray(self.raw_weights * scale.astype(np.float32), np.float32)
+    return standard_model(_parsed(path, shapes), shapes or {})
 
 
-@dataclass
-class Partition:
-    """The graph with every product as one node, the products in order, and what could not be one.
+def _parsed(path: str | Path, shapes: Shapes | None) -> ModelProto:
+    model = parse_file(Path(path), shapes, tables=True)
+    refuse_own(model)
+    return model
 
-    ``operators`` are the other integer functions, each also one node of the graph. ``bodies`` are those of
-    loops that data end, whose nodes have their ``index``.
+
+def load_graph(path: str | Path, shapes: Shapes | None = None) -> OnnxGraph:
+    """Read the model at ``path``, fold its constants and infer all shapes.
+
+    Raises ModelError as ``read_model`` does, and for a tensor whose shape stays unknown or is too large.
     """
-
-    graph: OnnxGraph
-    products: list[Product] = field(default_factory=list)
-    not_tunable: list[NotTunable] = field(default_factory=list)
-    operators: list[QuantizedOperator] = field(default_factory=list)
-    bodies: list[Partition] = field(default_factory=list)
-    census: dict[str, int] = field(default_factory=dict)
-    """How many nodes of each of ONNX's operators it is made of, as it is built: what constants alone decide
-    is left out, and other domains' operators are those that they stand for."""
+    try:
+        return graph_of(read_model(path, shapes))
+    except OpenShapes as error:
+        raise _advice(error, path, shapes) from None
 
 
-def load_partition(path: str | Path, shapes: Shapes | None = None, wide: bool = False) -> Partition:
-    """Read and partition the model at ``path``; raises ModelError as ``load_graph`` does."""
+def load_partition(
+    path: str | Path, shapes: Shapes | None = None, wide: bool = False, observer: Observer | None = None
+) -> Partition:
+    """Read and compile the model at ``path``; raises ModelError as ``load_graph`` does.
+
+    Weights that are narrower than float32 in the file stay so where products have few rows, unless all are to
+    be ``wide``. ``observer`` is told of every pass.
+    """
     with understood(Path(path).name):
-        graph = load_graph(path, shapes)
-        census = Counter(node.op_type for node in graph.nodes)
-        found = partition(graph, wide)
-        found.census = dict(census.most_common())
+        try:
+            compilation = Compilation(_parsed(path, shapes), shapes or {}, wide)
+            found = run(PIPELINE, compilation, observer).partition
+        except OpenShapes as error:
+            raise _advice(error, path, shapes) from None
+        assert found is not None
         return found
+
+
+def _advice(error: OpenShapes, path: str | Path, shapes: Shapes | None) -> ModelError:
+    def read(more: Shapes) -> OnnxGraph:
+        return graph_of(read_model(path, {**(shapes or {}), **more}))
+
+    return advice(error, read)
 
 
 @contextmanager
@@ -126,215 +86,3 @@ def understood(name: str) -> Iterator[None]:
     except Exception as error:
         reason = f"{type(error).__name__}: {first_line(error)}"
         raise ModelError(f"{name} is damaged or cannot be understood ({reason})") from error
-
-
-def partition(graph: OnnxGraph, wide: bool = False) -> Partition:
-    """Replace every product by one node, at the place of the last node it takes in.
-
-    Quantized products and operators come first; what they leave is floats. Weights that are narrower in the
-    file stay so where products have few rows, unless all are to be ``wide``.
-    """
-    mend(graph)
-    rewrite(graph)
-    quantized = replace_quantized(graph)
-    quanta = {} if wide else quantized_weights(graph)
-    fold_quantized(graph)
-    rewrite(graph)
-    as_usual(graph)
-    turn_products(graph)
-    as_images(graph)
-    result = Partition(graph)
-    wiring = Wiring.of(graph)
-    refused: dict[str, NotTunable] = {}
-    taken: set[str] = set()
-    replacement: dict[str, NodeProto] = {}
-    for node in graph.nodes:
-        first_output = node.output[0]
-        if first_output in taken:
-            continue
-        if node.op_type == PRODUCT:
-            node.attribute.append(helper.make_attribute("index", len(result.products)))
-            result.products.append(_quantized(quantized.products[first_output]))
-            continue
-        if node.op_type == LOOP:
-            node.attribute.append(helper.make_attribute("index", len(result.bodies)))
-            result.bodies.append(partition(nested_graph(attributes_of(node)["body"]), wide))
-            continue
-        if node.op_type == OPERATOR:
-            node.attribute.append(helper.make_attribute("index", len(result.operators)))
-            result.operators.append(quantized.operators[first_output])
-            continue
-        found = quantized.reasons.get(first_output) or _product(graph, node)
-        if found is None:
-            continue
-        if isinstance(found, str):
-            left_to = operations(graph, node)
-            refused[first_output] = NotTunable(node_name(node), node.op_type, found, left_to)
-            continue
-        squeezed = factored(graph, found.workload, found.data, wiring)
-        if squeezed is not None and found.data not in taken:
-            taken.add(found.data)
-            found.data, found.factors = squeezed
-        chain = Chain(graph, node, channel_axis=1 if isinstance(found.workload, Conv2d) else -1)
-        chain.add_bias(found.bias)
-        chain.extend(wiring, taken)
-        product = _finish(found, chain)
-        if not wide:
-            product = _as_narrow(product, quanta.get(node_name(node)))
-        taken.update(chained.output[0] for chained in chain.nodes)
-        inputs = [name for name in (product.data, product.residual, product.factors) if name]
-        replacement[chain.output] = helper.make_node(
-            PRODUCT, inputs, [chain.output], name=product.nodes[0], index=len(result.products)
-        )
-        result.products.append(product)
-    _replace(graph, taken, replacement)
-    merge_matmuls(graph)
-    _take_activations(result)
-    left = {node.output[0] for node in graph.nodes if node.op_type != PRODUCT}
-    result.not_tunable = [each for output, each in refused.items() if output in left]
-    return result
-
-
-def _take_activations(partition: Partition) -> None:
-    """Make products of the nodes that multiply activations."""
-    graph = partition.graph
-    for at, node in enumerate(graph.nodes):
-        if node.op_type not in (MATMUL, ATTENTION):
-            continue
-        workload: OfActivations
-        workload, names = matmul_of(graph, node) if node.op_type == MATMUL else attention_of(graph, node)
-        graph.nodes[at] = helper.make_node(
-            PRODUCT, names, node.output, name=node.name, index=len(partition.products)
-        )
-        data, *others = names
-        nothing = np.zeros(0, np.float32)
-        partition.products.append(
-            Product(
-                workload,
-                (node.name,),
-                data,
-                None,
-                node.output[0],
-                nothing,
-                None,
-                None,
-                others=tuple(others),
-            )
-        )
-
-
-def _replace(graph: OnnxGraph, taken: set[str], replacement: dict[str, NodeProto]) -> None:
-    nodes: list[NodeProto] = []
-    for node in graph.nodes:
-        if node.output[0] in replacement:
-            nodes.append(replacement[node.output[0]])
-        elif node.output[0] not in taken:
-            nodes.append(node)
-    graph.nodes = nodes
-    used = {name for node in nodes for name in node.input} | set(graph.outputs)
-    graph.constants = {name: value for name, value in graph.constants.items() if name in used}
-
-
-def _quantized(product: QuantizedProduct) -> Product:
-    return Product(
-        workload=product.workload,
-        nodes=product.nodes,
-        data=product.data,
-        residual=None,
-        output=product.output,
-        raw_weights=product.constants[0],
-        scale=None,
-        bias=None,
-        constants=product.constants,
-        others=product.others,
-    )
-
-
-def _finish(product: Product, chain: Chain) -> Product:
-    assert isinstance(product.workload, Conv2d | Gemm)  # the others have an epilogue of their own
-    epilogue = Epilogue(
-        chain.shift is not None, chain.residual is not None, chain.clamp, chain.activation, chain.late
-    )
-    return Product(
-        workload=replace(product.workload, epilogue=epilogue),
-        nodes=tuple(dict.fromkeys(node_name(node) for node in chain.nodes)),
-        data=product.data,
-        residual=chain.residual,
-        output=chain.output,
-        raw_weights=product.raw_weights,
-        scale=chain.scale,
-        bias=None if chain.shift is None else chain.shift.astype(np.float32),
-        slope=chain.slope,
-        factors=product.factors,
-    )
-
-
-def _as_narrow(product: Product, quanta: Quanta | None) -> Product:
-    """The product by weights as narrow as the file has them, where few rows make that worth while."""
-    if not isinstance(product.workload, Gemm) or product.scale is not None:
-        return product
-    found = narrowed(product.workload, product.raw_weights, quanta)
-    return product if found is None else replace(product, workload=found[0], constants=found[1])
-
-
-def _product(graph: OnnxGraph, node: NodeProto) -> Product | str | None:
-    """The bare product at ``node``, why there is no kernel for it, or None when it is no product at all."""
-    if node.op_type in OTHER_PRODUCTS:
-        return f"no kernel for this operator: {OTHER_PRODUCTS[node.op_type]}"
-    if node.op_type not in ("Conv", "MatMul", "Gemm"):
-        return None
-    data, weights = node.input[0], graph.constants.get(node.input[1])
-    dtype = graph.tensors[data].dtype
-    if dtype != "float32":
-        return f"no kernel for {dtype}: kernels compute float32"
-    if weights is None:
-        return (
-            "its weights are computed, not constant"
-            if node.op_type == "Conv"
-            else _matmul_reason(graph, node)
-        )
-    if data in graph.constants:
-        return "its activations are constant"
-    if node.op_type == "Gemm":
-        return "it scales an activation by beta"
-    try:
-        return (_conv if node.op_type == "Conv" else _matmul)(graph, node, data, weights)
-    except ModelError:
-        raise
-    except ValueError as error:
-        return str(error)
-
-
-def _matmul_reason(graph: OnnxGraph, node: NodeProto) -> str:
-    if node.input[0] in graph.constants:
-        return "its left operand is the constant one; kernels take constant weights on the right"
-    return "both operands are activations"
-
-
-def _conv(graph: OnnxGraph, node: NodeProto, data: str, weights: Array) -> Product | str:
-    bias = graph.constants.get(node.input[2]) if len(node.input) > 2 and node.input[2] else None
-    if len(node.input) > 2 and node.input[2] and bias is None:
-        return "its bias is computed, not constant"
-    workload = conv_of(graph, node, weights.shape)
-    if isinstance(workload, str):
-        return workload
-    if bias is not None and bias.shape != weights.shape[:1]:
-        raise ModelError(
-            f"shapes do not fit together: Conv {node_name(node)!r} has weights of {list(weights.shape)} "
-            f"and a bias of {list(bias.shape)}"
-        )
-    workload = upright(workload)
-    return Product(
-        workload, (), data, None, node.output[0], weights.reshape(workload.weight_shape), None, bias
-    )
-
-
-def _matmul(graph: OnnxGraph, node: NodeProto, data: str, weights: Array) -> Product | str:
-    shape = graph.tensors[data].shape
-    if len(shape) < 2 or weights.ndim < 2:
-        return "an operand is a vector"
-    if any(extent != 1 for extent in weights.shape[:-2]) or weights.ndim > len(shape):
-        return "its weights are a batch of matrices"
-    k, n = weights.shape[-2:]
-    m = int(np.prod(shape[:-1]))
-    return Product(Gemm(m, n, k), (), data, None, node.output[0], weights.reshape(k, n), None, None)

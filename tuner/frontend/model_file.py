@@ -1,8 +1,7 @@
-"""Reading a model file, whatever its form, as a checked ONNX model of standard operators."""
+"""Read a model file, whatever its form, as an ONNX model."""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # ships no types
@@ -10,32 +9,12 @@ from onnx import ModelProto
 
 from tuner.frontend import classical
 from tuner.frontend.classical.wire import parse
-from tuner.frontend.control.assigned import assign
-from tuner.frontend.control.idle import drop_idle
-from tuner.frontend.control.kept import refuse_own
-from tuner.frontend.control.settle import is_open, settle
-from tuner.frontend.counted.bound import bound, forget
-from tuner.frontend.dynamic import advice
-from tuner.frontend.empty import hold_empty
 from tuner.frontend.functions import inlined
 from tuner.frontend.half import widen
-from tuner.frontend.microsoft import least_opset, to_standard
-from tuner.frontend.onnx_check import (
-    MAX_NODES,
-    ModelError,
-    OpenShapes,
-    Shapes,
-    check_limits,
-    check_structure,
-    check_valid,
-    fix_input_shapes,
-)
-from tuner.frontend.onnx_graph import OnnxGraph, graph_of
+from tuner.frontend.onnx_check import MAX_NODES, ModelError, Shapes, fix_input_shapes
 from tuner.frontend.order import sort
 from tuner.frontend.own_nodes import HALVES
-from tuner.frontend.quantized.qdq_form import to_qdq_form
-from tuner.frontend.raised import raise_oldest, raise_opset
-from tuner.frontend.results import give_back
+from tuner.frontend.raised import raise_oldest
 from tuner.frontend.sparse import make_dense
 from tuner.frontend.unread import drop_unread
 
@@ -49,79 +28,6 @@ def is_tflite(path: str | Path) -> bool:
     """Whether the file is TFLite's, by its first bytes."""
     with Path(path).open("rb") as file:
         return file.read(8)[4:] == TFLITE
-
-
-def read_model(path: str | Path, shapes: Shapes | None = None) -> ModelProto:
-    """The ONNX or TFLite model at ``path`` with every input's shape fixed, from the file or from ``shapes``.
-
-    A TFLite model becomes an ONNX one (``tflite/convert.py``), operators on bytes get QDQ form, those
-    of onnxruntime's optimizer become ONNX's, and floats of 16 bits float32.
-    Raises ModelError for whatever is no usable model. Nothing outside the file is read.
-    """
-    model = parse_file(Path(path), shapes, tables=True)
-    refuse_own(model)
-    return _standard(model, shapes or {})
-
-
-def nested_graph(data: bytes) -> OnnxGraph:
-    """The graph of the body of a loop that data end, of the bytes that its node has."""
-    model = ModelProto()
-    model.ParseFromString(data)
-    return _graph_of_nested(model)
-
-
-def _graph_of_nested(model: ModelProto) -> OnnxGraph:
-    whole = ModelProto()
-    whole.CopyFrom(model)
-    assign(whole)
-    return graph_of(_standard(whole, {}))
-
-
-def _standard(model: ModelProto, shapes: Shapes) -> ModelProto:
-    """``model`` written in standard operators, in place; itself."""
-    if len(model.graph.node) <= MAX_NODES:
-        sort(model)
-        raise_oldest(model)
-    forget(model)
-    give_back(model)
-    if any(is_open(node) for node in model.graph.node):
-        check_limits(model)
-        check_valid(model)
-        drop_idle(model)
-        fix_input_shapes(model, shapes)
-        hold_empty(model)
-        settle(model, _graph_of_nested)
-    if len(model.graph.node) <= MAX_NODES:
-        to_qdq_form(model)
-        raise_opset(model, lambda node: max(classical.least_opset(node), least_opset(node)))
-        # Shapes tell ranks; who leaves them open is told what to give when all else is in order.
-        with suppress(OpenShapes):
-            fix_input_shapes(model, shapes)
-            hold_empty(model)
-        to_standard(model, {classical.DOMAIN: classical.FORMS})
-    check_structure(model)
-    fix_input_shapes(model, shapes)
-    hold_empty(model)
-    # Some of those operators are loops.
-    settle(model, _graph_of_nested)
-    widen(model)
-    bound(model)
-    return model
-
-
-def load_graph(path: str | Path, shapes: Shapes | None = None) -> OnnxGraph:
-    """Read the model at ``path``, fold its constants and infer all shapes.
-
-    Raises ModelError as ``read_model`` does, and for a tensor whose shape stays unknown or is too large.
-    """
-
-    def read(more: Shapes) -> OnnxGraph:
-        return graph_of(read_model(path, {**(shapes or {}), **more}))
-
-    try:
-        return read({})
-    except OpenShapes as error:
-        raise advice(error, read) from None
 
 
 def read_as_written(path: str | Path, shapes: Shapes | None = None) -> ModelProto:

@@ -9,10 +9,11 @@ from typing import Any
 from onnx import NodeProto
 
 from tuner.frontend.affine import merge_affine
-from tuner.frontend.graph import Partition, load_partition, understood
+from tuner.frontend.graph import load_partition, understood
 from tuner.frontend.onnx_check import node_name
 from tuner.frontend.onnx_graph import attributes_of
 from tuner.frontend.own_nodes import OPERATOR, PRODUCT
+from tuner.frontend.partition import Partition
 from tuner.intake.shapes import GivenShapes, given_sets, is_open, sets_of
 
 MOST = 5000

@@ -6,10 +6,10 @@ from onnx import NodeProto
 from tvm import relax
 
 from kernels.target import CATALOGUE
-from tuner.frontend.graph import Partition
 from tuner.frontend.onnx_check import ModelError, node_name
 from tuner.frontend.onnx_graph import STRINGS
 from tuner.frontend.own_nodes import COMPUTED, CUT, LOOP, OPERATOR, PRODUCT, RECURRENT
+from tuner.frontend.partition import Partition
 from tuner.frontend.tvm_support import unsupported_nodes
 from tuner.operators import rule_of
 from tuner.operators.border import border_of, scales_of_sums

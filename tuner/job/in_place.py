@@ -33,7 +33,8 @@ from tuner.backend.chained import chain_as
 from tuner.backend.draws import feeds_of
 from tuner.backend.manifest import describe
 from tuner.frontend.affine import merge_affine
-from tuner.frontend.graph import Product, load_partition
+from tuner.frontend.graph import load_partition
+from tuner.frontend.partition import Product
 from tuner.log.record import Record
 from tuner.log.relayouts import read_relayouts
 from tuner.operators.functions import function_name

@@ -10,8 +10,9 @@ from kernels.layout import NCHW, NHWC, Layouts, layouts_for
 from kernels.operators.relayout import is_free, predict_relayout
 from kernels.target import Target
 from kernels.workload.base import Conv2d, ConvChain
-from tuner.frontend.graph import PRODUCT, Partition, Product
 from tuner.frontend.onnx_graph import attributes_of
+from tuner.frontend.own_nodes import PRODUCT
+from tuner.frontend.partition import Partition, Product
 from tuner.layouts.options import Option, Options
 from tuner.layouts.prices import Prices
 from tuner.layouts.solve import Link, State, Tensor, solve

@@ -18,10 +18,10 @@ from onnx import ModelProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 from tuner.clibrary.header import C_TYPES
 from tuner.frontend.affine import merge_affine
+from tuner.frontend.folding import NEVER_FOLDED, PROPAGATED_ELEMENTS
 from tuner.frontend.graph import load_partition
 from tuner.frontend.names import reads
 from tuner.frontend.onnx_check import ModelError, Shapes, first_line, nested, node_name
-from tuner.frontend.onnx_graph import NEVER_FOLDED, PROPAGATED_ELEMENTS
 from tuner.frontend.order import sort
 from tuner.frontend.own_nodes import PRODUCT, RECURRENT
 from tuner.intake.trial import try_import

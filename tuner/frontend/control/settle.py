@@ -18,9 +18,10 @@ from tuner.frontend.control.kept import Read, kept
 from tuner.frontend.control.lazy import lazy
 from tuner.frontend.control.loops import LOOPS, decides, unrolled
 from tuner.frontend.control.sequences import SEQUENCES, Sequences, numbers_of, way_out
+from tuner.frontend.folding import folded
 from tuner.frontend.names import names_of, reads
 from tuner.frontend.onnx_check import MAX_NODES, ModelError, node_name
-from tuner.frontend.onnx_graph import Array, TensorInfo, folded
+from tuner.frontend.onnx_graph import Array, TensorInfo
 from tuner.frontend.own_nodes import declare_own
 from tuner.frontend.unread import needed
 

@@ -8,9 +8,10 @@ import numpy as np
 from onnx import GraphProto, NodeProto, numpy_helper
 
 from tuner.frontend.evaluate import Uncomputed
+from tuner.frontend.folding import evaluate_node
 from tuner.frontend.names import reads
 from tuner.frontend.onnx_check import ModelError, node_name
-from tuner.frontend.onnx_graph import Array, evaluate_node
+from tuner.frontend.onnx_graph import Array
 
 MOST_TURNS = 10_000
 """So many are counted where each turn says whether there is another."""

@@ -142,14 +142,6 @@ count: of all that have as many axes as the first."""
 WAY_OUT = "cut the model before it"
 
 
-def forget(model: ModelProto) -> None:
-    """Drop what a file says of the shapes of results of which data decide how many there are."""
-    sized = {name for node in model.graph.node if node.op_type in SIZED_BY_DATA for name in node.output}
-    kept = [value for value in model.graph.value_info if value.name not in sized]
-    del model.graph.value_info[:]
-    model.graph.value_info.extend(kept)
-
-
 def bound(model: ModelProto) -> None:
     """Give every tensor of ``model`` one shape, with room for as many results as there can be.
 

@@ -11,7 +11,8 @@ import numpy.typing as npt
 from onnx import NodeProto, helper
 
 from tuner.frontend.evaluate import Uncomputed
-from tuner.frontend.onnx_graph import Array, TensorInfo, attributes_of, evaluate_node
+from tuner.frontend.folding import evaluate_node
+from tuner.frontend.onnx_graph import Array, TensorInfo, attributes_of
 
 Floats = npt.NDArray[np.float64]
 Interval = tuple[Floats, Floats]

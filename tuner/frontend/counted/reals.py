@@ -15,7 +15,8 @@ from onnx import NodeProto, helper
 from tuner.frontend.counted.derived import MOST_TOLD, derived, source_of
 from tuner.frontend.counted.sizes import MOST, MOVES, moved, put, sizes_of
 from tuner.frontend.counted.state import Size, State
-from tuner.frontend.onnx_graph import attributes_of, evaluate_node
+from tuner.frontend.folding import evaluate_node
+from tuner.frontend.onnx_graph import attributes_of
 
 Numbers = np.ndarray[Any, Any]
 SINGLE = {"Add", "Cast", "Ceil", "Clip", "Div", "Floor", "Max", "Min", "Mul", "Neg", "Round", "Sub"}

@@ -13,7 +13,8 @@ from onnx import NodeProto, helper
 from tuner.frontend.blame import blame_inputs
 from tuner.frontend.counted.derived import derived
 from tuner.frontend.counted.state import WHOLE_EXTREMES, Size, State, exactly
-from tuner.frontend.onnx_graph import attributes_of, evaluate_node
+from tuner.frontend.folding import evaluate_node
+from tuner.frontend.onnx_graph import attributes_of
 
 Numbers = np.ndarray[Any, Any]
 

@@ -13,9 +13,10 @@ from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, num
 
 from tuner.frontend.counted.limits import Limits
 from tuner.frontend.definitions import expanded
+from tuner.frontend.folding import constant_result, folded
 from tuner.frontend.names import fresh, names_of
 from tuner.frontend.onnx_check import ModelError, check_size, node_name
-from tuner.frontend.onnx_graph import Array, TensorInfo, constant_result, folded
+from tuner.frontend.onnx_graph import Array, TensorInfo
 
 AXES_AS_INPUTS = 13
 """The operator set since which a ReduceSum has its axes as an input."""

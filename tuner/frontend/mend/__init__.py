@@ -107,6 +107,9 @@ LAST: dict[str, tuple[Mend, ...]] = {
 }
 """The same of nodes that others may have become."""
 
+ALWAYS_WRITTEN = ("DFT", "DeformConv", "Einsum", "GRU", "LSTM", "MaxUnpool", "RNN", "STFT", "TensorScatter")
+"""Operators of which none is left."""
+
 
 def mend(graph: OnnxGraph) -> None:
     """Write every node that TVM's importer gets wrong as others; raises ModelError where there are none."""

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
+from tuner.frontend.folding import PROPAGATED_ELEMENTS, folded
 from tuner.frontend.microsoft import (
     attention,
     codes,
@@ -29,7 +30,6 @@ from tuner.frontend.microsoft import (
 )
 from tuner.frontend.microsoft.fused import Array, Fused
 from tuner.frontend.onnx_check import ModelError
-from tuner.frontend.onnx_graph import PROPAGATED_ELEMENTS, folded
 from tuner.frontend.own_nodes import OWN_DOMAIN, declare_own
 
 DOMAIN = "com.microsoft"

@@ -16,6 +16,7 @@ from kernels.int8.reference import reference
 from kernels.workload.base import Conv2d
 from kernels.workload.qconv2d import QConv2d
 from tuner.frontend.onnx_check import node_name
+from tuner.frontend.partition import QuantizedProduct
 from tuner.frontend.quantized.dynamic import dynamic_tail
 from tuner.frontend.quantized.nodes import BYTES, NODES, QuantizedConstant
 from tuner.frontend.quantized.products import (
@@ -25,7 +26,7 @@ from tuner.frontend.quantized.products import (
     matmul_operands,
     workload_of,
 )
-from tuner.frontend.quantized.rewriting import QuantizedProduct, Rewriting, per_axis
+from tuner.frontend.quantized.rewriting import Rewriting, per_axis
 
 Array = npt.NDArray[Any]
 

@@ -13,11 +13,11 @@ from onnx import NodeProto, TensorProto, helper
 from kernels.int8.quantization import Quantization
 from kernels.operators.int8.base import QOperator
 from kernels.workload.base import RELU
-from kernels.workload.qconv2d import QConv2d
 from tuner.frontend.epilogue import Clamp, Wiring, clip_range
 from tuner.frontend.onnx_check import node_name
 from tuner.frontend.onnx_graph import OnnxGraph, TensorInfo
 from tuner.frontend.own_nodes import OPERATOR, PRODUCT
+from tuner.frontend.partition import QuantizedOperator, QuantizedProduct
 from tuner.frontend.quantized.nodes import (
     QuantizedConstant,
     QuantizedTensor,
@@ -31,31 +31,6 @@ from tuner.frontend.quantized.tables import requantization
 Array = npt.NDArray[Any]
 
 _ELEM_TYPES = {"int8": TensorProto.INT8, "uint8": TensorProto.UINT8}
-
-
-@dataclass(frozen=True)
-class QuantizedProduct:
-    """A quantized workload of the graph between the tensors ``data`` and ``output``, with its constants.
-
-    ``others`` are the step and the zero point of data that are quantized as they come.
-    """
-
-    workload: QConv2d
-    constants: tuple[Array, ...]
-    nodes: tuple[str, ...]
-    data: str
-    output: str
-    others: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class QuantizedOperator:
-    """What one integer function computes from tensors ``inputs`` to ``output``; ``name`` is a node's."""
-
-    name: str
-    what: QOperator
-    inputs: tuple[str, ...]
-    output: str
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from onnx import NodeProto
 from kernels.int8.quantization import Array, Quantization
 from kernels.operators.int8.lookup import QLookup
 from tuner.frontend.epilogue import Wiring
+from tuner.frontend.folding import evaluate_node
 from tuner.frontend.onnx_check import ModelError
-from tuner.frontend.onnx_graph import OnnxGraph, evaluate_node
+from tuner.frontend.onnx_graph import OnnxGraph
 from tuner.frontend.quantized.nodes import QuantizedTensor, dequantized, quantized, quantized_constant
 
 ELEMENTWISE = {

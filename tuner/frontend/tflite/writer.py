@@ -16,8 +16,8 @@ import numpy as np
 from onnx import GraphProto, ModelProto, TensorProto, TypeProto, ValueInfoProto, helper, numpy_helper
 
 from tuner.frontend.evaluate import Uncomputed
+from tuner.frontend.folding import evaluate_node
 from tuner.frontend.onnx_check import ModelError, check_size
-from tuner.frontend.onnx_graph import evaluate_node
 from tuner.frontend.tflite.file import Array, Operator, Tensor, TfliteFile
 from tuner.frontend.tflite.nodes import Nodes, Step
 from tuner.frontend.tflite.padded import Padded
