@@ -29,7 +29,7 @@ test: setup ## all checks and all tests, in parallel on all cores (CORES=n for f
 	@scripts/system-packages
 	@$(MAKE) --no-print-directory check
 # Tests start some thousand processes of the product; where nothing keeps its bytecode, each would compile it anew.
-	@$(PYTHON) -m compileall -q bench kernels lab migrations server tilefleet tuner worker
+	@$(PYTHON) -m compileall -q bench compiler kernels lab migrations server tilefleet tuner worker
 	$(PYTHON) -m pytest -n $(CORES) --dist loadgroup --reruns 2 --reruns-delay 5 -rR --durations 20
 
 # Boards, services, browsers and whole models take most of the time of all tests; these do without. Of the

@@ -28,10 +28,10 @@ def network(bench: Bench, target: Target, count: int, of_bytes: bool) -> dict[st
 
     from bench.models import mobilenet_v2
     from bench.quantized_models import quantized
+    from compiler.load import load_partition
+    from compiler.passes.chains import pairs_of, workload_of
     from kernels import registry
     from kernels.chains.memory import is_worth_trying
-    from tuner.frontend.chains import pairs_of, workload_of
-    from tuner.frontend.graph import load_partition
 
     with tempfile.TemporaryDirectory(prefix="tilefleet-bench-") as folder:
         path = Path(folder) / "mobilenet_v2.onnx"

@@ -88,11 +88,11 @@ def _row(call: Call, entry: Entry, path: Path | Exception, threads: int) -> dict
 def compare(payload: dict[str, Any], *_: Any) -> dict[str, Any]:
     """Child: what is found of one model."""
     from bench.corpus.inputs import feeds_for, first_states, inputs_of, shapes_of
+    from compiler.intake.assemble import assembled
+    from compiler.ir.checks import ModelError
     from kernels.numerics import Numerics
     from tuner.clibrary.build import Model, make, write
     from tuner.clibrary.elf import code_bytes
-    from tuner.frontend.onnx_check import ModelError
-    from tuner.intake.assemble import assembled
     from tuner.ortmodel.model import fixed_model, plain_model
     from worker.measure.host import host_target
 
@@ -144,13 +144,13 @@ def _runs(model: Any, made: Any, folder: Path, target: Any, payload: Mapping[str
     import tvm
     from tvm import relax
 
+    from compiler.load import load_partition
     from tuner.backend.apply import lower_partition, plan_of
     from tuner.backend.executable import compile_module
     from tuner.backend.on_board import SESSION_S, Board
     from tuner.backend.shape_sets import build_sets
     from tuner.clibrary.loaded import Loaded
     from tuner.clibrary.wheel import link_loadable
-    from tuner.frontend.graph import load_partition
     from worker.measure.session import connect
     from worker.measure.wire import Wire
 

@@ -14,8 +14,8 @@ from onnx import ModelProto, TensorProto, numpy_helper
 from onnx.backend.test.loader import load_model_tests
 from tvm import relax
 
+from compiler.ir.checks import ModelError
 from tuner.backend.apply import build_model
-from tuner.frontend.onnx_check import ModelError
 from worker.measure.host import host_target
 
 STEPS = {"bfloat16": 2.0**-7, "float16": 2.0**-9}

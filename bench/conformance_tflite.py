@@ -14,8 +14,8 @@ from ai_edge_litert.interpreter import Interpreter
 from tvm import relax
 
 from bench.tflite_models import FUSED, SAME, VALID, Maker
+from compiler.ir.checks import ModelError
 from tuner.backend.apply import build_model
-from tuner.frontend.onnx_check import ModelError
 from worker.measure.host import host_target
 
 TYPES = ("float32", "int8", "uint8", "int16")

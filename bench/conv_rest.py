@@ -110,13 +110,13 @@ def parts(name: str, target: Target, families: Sequence[str]) -> list[Part]:
 
     from bench.models import MAKERS
     from bench.simulated import candidates
+    from compiler.load import load_partition
+    from compiler.lower.operators.functions import function_name
+    from compiler.passes.epilogues.affine import merge_affine
     from kernels.workload.base import AnyChain, Conv2d
     from tuner.backend.apply import lower_partition, plan_of
     from tuner.backend.manifest import describe
     from tuner.backend.objects import ObjectCache, compiled
-    from tuner.frontend.affine import merge_affine
-    from tuner.frontend.graph import load_partition
-    from tuner.operators.functions import function_name
     from worker.build.toolchain import link
 
     with tempfile.TemporaryDirectory(prefix="tilefleet-rest-") as folder:

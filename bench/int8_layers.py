@@ -21,9 +21,9 @@ import numpy as np
 from bench import journal
 
 if TYPE_CHECKING:
+    from compiler.ir.partition import Partition
     from kernels.kernel import Array
     from kernels.target import Target
-    from tuner.frontend.partition import Partition
 
 SETTINGS = ("suite", "activations", "board", "seed")
 SESSION_S = 3600
@@ -49,7 +49,7 @@ def main() -> None:
     import onnx
 
     from bench.quantized_models import random_feeds
-    from tuner.frontend.graph import load_partition
+    from compiler.load import load_partition
 
     model = quantized(arguments.suite, Style(arguments.activations), arguments.seed)
     feeds = random_feeds(model, np.random.default_rng(arguments.seed + 1))

@@ -29,7 +29,7 @@ def layers_of(model: str, weight_bits: int) -> list[QLayer]:
     import onnx
 
     from bench.models import MAKERS
-    from tuner.intake.extract import extract
+    from compiler.intake.extract import extract
 
     with TemporaryDirectory(prefix="tilefleet-bench-") as folder:
         path = Path(folder) / "model.onnx"

@@ -74,12 +74,12 @@ def compare(payload: dict[str, Any]) -> dict[str, Any]:
     import numpy as np
 
     from bench.corpus.inputs import feeds_for, first_states, inputs_of, shapes_of
+    from compiler.intake.assemble import assembled
     from kernels.numerics import Numerics
     from tilefleet.c_library import Wanted
     from tilefleet.onnxruntime_model import build_onnxruntime_model
     from tuner.backend.error import error_of
     from tuner.clibrary.build import Model
-    from tuner.intake.assemble import assembled
     from tuner.ortmodel.model import fixed_model, plain_model
     from tuner.ortmodel.session import session
     from worker.measure.host import host_target

@@ -18,9 +18,9 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from compiler.intake.shapes import Shapes, at_length
 from tilefleet.commands.shape_options import read_sets
 from tuner.backend.shape_sets import build_sets
-from tuner.intake.shapes import Shapes, at_length
 from worker.measure.host import host_target
 
 TURN_S = 0.02

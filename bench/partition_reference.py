@@ -13,12 +13,12 @@ import numpy.typing as npt
 from onnx import NodeProto, TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
+from compiler.ir.own_nodes import OPERATOR, PRODUCT
+from compiler.ir.partition import Partition, Product
+from compiler.passes.shapes.evaluate import QUANTIZING_OPSET
 from kernels.operators.int8.base import from_stored, to_stored
 from kernels.reference import reference
 from kernels.workload.base import NarrowGemm, OfActivations, QConv2d
-from tuner.frontend.evaluate import QUANTIZING_OPSET
-from tuner.frontend.own_nodes import OPERATOR, PRODUCT
-from tuner.frontend.partition import Partition, Product
 
 Array = npt.NDArray[Any]
 

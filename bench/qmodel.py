@@ -117,10 +117,10 @@ def compare(
 
     from bench.partition_reference import evaluate
     from bench.quantized_models import random_feeds
+    from compiler.load import load_partition
     from kernels.target import from_json
     from tuner.backend.apply import build_model
     from tuner.backend.comparison import run as run_build
-    from tuner.frontend.graph import load_partition
     from tuner.log.record import read_log
     from tuner.log.relayouts import read_relayouts
     from tuner.runtimes.engines import onnx_session

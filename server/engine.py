@@ -85,7 +85,7 @@ async def open_engine(settings: Settings, book: Book) -> AsyncIterator[Engine]:
         state_dir,
         scheduler=settings.scheduler,
         boards=settings.plan,
-        preload=("tuner.intake.extract", "tuner.intake.trial", "tuner.explain.explain"),
+        preload=("compiler.intake.extract", "compiler.intake.trial", "tuner.explain.explain"),
         book=book,
         holder=ownership.me(),
         times=settings.times,

@@ -13,7 +13,7 @@ from server.settings import Settings
 
 create_app(Settings())
 heavy = {"tvm", "tvm_ffi", "onnx", "onnxruntime", "httpx", "redis", "pandas", "typer", "dask.array",
-         "dask.dataframe", "tuner.frontend.graph", "tuner.intake.extract", "tuner.backend.apply"}
+         "dask.dataframe", "compiler.load", "compiler.intake.extract", "tuner.backend.apply"}
 print(sorted(heavy & sys.modules.keys()))
 """
 _PLAN = """

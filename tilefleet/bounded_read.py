@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
 
+from compiler.intake.shapes import Shapes
 from tilefleet.errors import TilefleetError
-from tuner.intake.shapes import Shapes
 
 TIMEOUT_S = 60.0
 MEMORY_BYTES = 8 << 30
@@ -30,8 +30,8 @@ def read_once(path: Path, name: Path, sets: Sequence[Shapes]) -> None:
     Raises TilefleetError where that takes too long or too much memory. What else is wrong with it is told by
     those who read it for good.
     """
-    from tuner.intake.extract import extract
-    from tuner.intake.shapes import given_of
+    from compiler.intake.extract import extract
+    from compiler.intake.shapes import given_of
 
     seconds = TIMEOUT_S * max(1, len(sets))
     with _limited(f"{name}: reading it took more than {seconds:.0f} s", seconds):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from compiler.intake.shapes import text_of
 from kernels.target import Target
 from tilefleet.emulated import EMULATED_S, emulator_of, gave_up
 from tilefleet.errors import TilefleetError
@@ -27,7 +28,6 @@ from tuner.clibrary.on_board import ENTRY, packed_module
 from tuner.clibrary.reserved import reserved
 from tuner.clibrary.toolchain import ToolError
 from tuner.clibrary.wheel import write_wheel
-from tuner.intake.shapes import text_of
 from tuner.job.delivery import TIMEOUT_S
 from worker.fleet.drivers.agent_build import AgentBuildError
 

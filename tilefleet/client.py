@@ -17,6 +17,7 @@ from tilefleet.sse import Event
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from compiler.intake.shapes import GivenShapes
     from server.baselines.schemas import Baseline
     from server.boards.schemas import Board, BoardEvent, FleetReport, Withdrawn
     from server.jobs.schemas import Task
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from server.records.schemas import DamagedRecord, Imported, Record
     from server.records.search import Sort
     from tilefleet.job import Job
-    from tuner.intake.shapes import GivenShapes
 
 
 class Client(Connection):
@@ -58,8 +58,8 @@ class Client(Connection):
         if values:
             params["values"] = json.dumps(values)
         # Here, because onnx takes a while to import, which no other request should wait for.
-        from tuner.frontend.onnx_check import ModelError
-        from tuner.intake.assemble import packed
+        from compiler.intake.assemble import packed
+        from compiler.ir.checks import ModelError
 
         try:
             with packed(path, data) as whole, whole.open("rb") as file:

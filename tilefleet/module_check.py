@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from compiler.intake.shapes import is_open, text_of
 from kernels import target as targets
 from kernels.numerics import Numerics
 from kernels.target import Target
@@ -20,7 +21,6 @@ from tuner.backend.comparison import Build, OtherMachine, check_module
 from tuner.backend.given import GivenInputs
 from tuner.backend.manifest import Manifest
 from tuner.backend.shape_sets import Variant
-from tuner.intake.shapes import is_open, text_of
 from tuner.job.delivery import TIMEOUT_S
 from tuner.log.record import Record
 from tuner.log.relayouts import Relayouts

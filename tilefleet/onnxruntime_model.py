@@ -14,6 +14,10 @@ from typing import Any
 
 from onnx import ModelProto
 
+from compiler.intake.shapes import FixedShapes, OpenRange, at_length, sets_of, text_of
+from compiler.ir.checks import ModelError, first_line
+from compiler.load import load_graph
+from compiler.readers.model_file import parse_file, read_as_written
 from kernels.target import Target
 from tilefleet.c_library import Wanted, checks_of, manifest_of
 from tilefleet.errors import TilefleetError
@@ -27,10 +31,6 @@ from tuner.backend.given import fits, read_draws
 from tuner.clibrary.build import Made, Model, make, planned_as_c, write
 from tuner.clibrary.library import Library
 from tuner.clibrary.toolchain import ToolError, glibc_of
-from tuner.frontend.graph import load_graph
-from tuner.frontend.model_file import parse_file, read_as_written
-from tuner.frontend.onnx_check import ModelError, first_line
-from tuner.intake.shapes import FixedShapes, OpenRange, at_length, sets_of, text_of
 from tuner.ortmodel import session
 from tuner.ortmodel.library import domain_of, write_library
 from tuner.ortmodel.model import Region, fixed_model, plain_model, ports_of, rewired, whole

@@ -11,13 +11,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from compiler.intake.assemble import assembled
 from kernels import target as targets
 from kernels.numerics import Numerics
 from kernels.target import CATALOGUE
 from tilefleet.errors import TilefleetError
 from tilefleet.one_board import StartedBoard, started_board
 from tuner.backend.check import Check
-from tuner.intake.assemble import assembled
 from tuner.log.record import Record
 from tuner.log.relayouts import Relayouts
 from tuner.performance.baseline import Baseline

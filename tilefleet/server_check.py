@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from compiler.intake.shapes import Shapes, given_of
 from kernels.numerics import Numerics
 from tilefleet.client import Client
 from tilefleet.errors import NotFound, ProblemError, ServerUnreachable
 from tuner.backend.check import Check
 from tuner.backend.manifest import Manifest
-from tuner.intake.shapes import Shapes, given_of
 from tuner.job.delivery import TIMEOUT_S
 from tuner.log.picks import best_by_layouts
 from tuner.log.record import Record

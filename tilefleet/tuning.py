@@ -130,9 +130,9 @@ def _built(model: Path, job: Job, log: Sequence[str], shapes: dict[str, list[int
     # Here, because they bring TVM along, which takes a second.
     import tvm
 
+    from compiler.intake.assemble import packed
+    from compiler.load import load_partition
     from tuner.backend.shape_sets import build_sets
-    from tuner.frontend.graph import load_partition
-    from tuner.intake.assemble import packed
     from tuner.log.record import read_log
     from tuner.log.relayouts import read_relayouts
     from worker.measure.host import host_target

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from compiler.intake.shapes import GivenShapes
 from kernels.numerics import Numerics
 from kernels.space import Config
 from kernels.workload.base import Workload
-from tuner.intake.shapes import GivenShapes
 from tuner.log.record import Record
 from worker.demand import Demand
 

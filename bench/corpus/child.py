@@ -18,6 +18,12 @@ from bench.corpus.entries import Entry, Input
 from bench.corpus.inputs import feeds_for, first_states, inputs_of, shapes_of
 from bench.corpus.references import defined
 from bench.corpus.shares import measure
+from compiler.intake.assemble import assembled
+from compiler.intake.extract import extract
+from compiler.ir.checks import ModelError
+from compiler.ir.partition import Partition
+from compiler.load import load_partition
+from compiler.readers.model_file import read_as_written
 from kernels.target import Target
 from tuner.backend.apply import lower_partition, plan_of
 from tuner.backend.comparison import run
@@ -27,12 +33,6 @@ from tuner.backend.error import error_of
 from tuner.backend.executable import compile_module
 from tuner.backend.manifest import describe
 from tuner.backend.sequence import sequenced
-from tuner.frontend.graph import load_partition
-from tuner.frontend.model_file import read_as_written
-from tuner.frontend.onnx_check import ModelError
-from tuner.frontend.partition import Partition
-from tuner.intake.assemble import assembled
-from tuner.intake.extract import extract
 from tuner.log.record import read_log
 from tuner.log.relayouts import read_relayouts
 from tuner.runtimes.prepare import FOREIGN, installed, load

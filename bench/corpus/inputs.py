@@ -11,12 +11,12 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped] 
 from onnx import TensorProto
 
 from bench.corpus.entries import Entry, Input
+from compiler.readers.model_file import TFLITE
+from compiler.readers.tflite.file import read_file
+from compiler.readers.tflite.subgraphs import flat
+from compiler.readers.tflite.writer import ACTIVATIONS, PLAIN
 from tuner.backend.definition import Array
 from tuner.backend.draws import random_feeds
-from tuner.frontend.model_file import TFLITE
-from tuner.frontend.tflite.file import read_file
-from tuner.frontend.tflite.subgraphs import flat
-from tuner.frontend.tflite.writer import ACTIVATIONS, PLAIN
 
 IMAGE, TOKENS, SAMPLES, STEPS = 224, 128, 16000, 32
 """Pixels of a side, tokens of a text, samples of sound, steps of anything else."""

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from onnx import ModelProto
 
+from compiler.readers.model_file import is_tflite
 from tuner.backend.definition import Array, Definition, Source, define
-from tuner.frontend.model_file import is_tflite
 
 
 def defined(path: Path, model: ModelProto, feeds: Mapping[str, Array]) -> Definition:

@@ -21,6 +21,7 @@ from rich.console import Console
 from bench.demo.report import layer_of, print_results
 from bench.random_weights import randomize
 from bench.service import service
+from compiler.readers.model_file import TFLITE
 from server.models.schemas import Model
 from tilefleet import baselines, render
 from tilefleet.client import Client
@@ -28,7 +29,6 @@ from tilefleet.commands.common import console as make_console
 from tilefleet.commands.shape_options import ShapeOption, read_fixed
 from tilefleet.errors import TilefleetError
 from tilefleet.watching import watch
-from tuner.frontend.model_file import TFLITE
 
 FOLDER = Path(".tilefleet/demo")
 REPORT = Path("demo-report.json")

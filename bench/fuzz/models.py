@@ -152,7 +152,7 @@ _FORKS.set_forkserver_preload(
             "rich.progress",
             "rich.table",
         ),
-        *("kernels.registry", "tuner.intake.extract", "tuner.intake.trial", "tuner.log.t4"),
+        *("kernels.registry", "compiler.intake.extract", "compiler.intake.trial", "tuner.log.t4"),
         *("tuner.backend.apply", "tuner.backend.shape_sets", "tilefleet.cli", "tilefleet.commands.local"),
         *("tilefleet.module_check", "tilefleet.server_check"),
     ]

@@ -19,6 +19,8 @@ from bench.special_values.branch import Branch
 from bench.special_values.judge import WINOGRAD, difference, far_from
 from bench.special_values.kinds import DEFAULT, Kind, model_of, models_of
 from bench.special_values.values import Array, filled
+from compiler.intake.extract import extract
+from compiler.ir.checks import ModelError
 from kernels import registry
 from kernels.layout import NCHW, Layouts
 from kernels.numerics import Numerics
@@ -26,8 +28,6 @@ from kernels.space import Config
 from kernels.target import Target
 from tuner.backend.apply import build_model
 from tuner.backend.comparison import run
-from tuner.frontend.onnx_check import ModelError
-from tuner.intake.extract import extract
 from tuner.runtimes.engines import onnx_session
 
 

@@ -99,8 +99,8 @@ def _answer(child: subprocess.Popen[str]) -> str:
 
 def _serve(module: Path, model: Path, threads: int) -> None:
     """A child: one turn for each line that comes, and its seconds a call."""
+    from compiler.load import load_partition
     from tuner.backend.draws import plain_feeds
-    from tuner.frontend.graph import load_partition
     from tuner.runtimes.engines import LOAD
 
     if threads == 1:

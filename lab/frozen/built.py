@@ -11,13 +11,13 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from compiler.ir.checks import ModelError, Shapes
+from compiler.ir.partition import Partition, Product
+from compiler.load import load_partition
 from kernels.target import Target
 from lab.frozen.texts import digest
 from tuner.backend.apply import lower_partition, plan_of
 from tuner.backend.manifest import describe
-from tuner.frontend.graph import load_partition
-from tuner.frontend.onnx_check import ModelError, Shapes
-from tuner.frontend.partition import Partition, Product
 
 
 def built(path: Path, shapes: Shapes | None, target: Target, threads: int) -> str:

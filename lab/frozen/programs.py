@@ -5,9 +5,9 @@ from __future__ import annotations
 from bench.corpus.entries import listed
 from bench.corpus.fetch import FetchError, fetch
 from bench.corpus.inputs import shapes_of
+from compiler.intake.assemble import assembled
 from kernels.target import CATALOGUE
 from lab.frozen.built import built
-from tuner.intake.assemble import assembled
 
 TARGETS = {"x86-avx2": 1, "rpi5": 2}
 

@@ -215,7 +215,7 @@ class Jobs:
         """The model's hash, if any, and the distinct workloads with how often they occur."""
         if request.workload is not None:
             # Brings onnx along, which a coordinator does without as long as it can.
-            from tuner.frontend.onnx_check import check_size
+            from compiler.ir.checks import check_size
 
             try:
                 workload = workloads.from_json(request.workload)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from compiler.intake.extraction import Extraction
+from compiler.intake.shapes import GivenShapes, Values
 from server.http.problems import Problem
 from server.in_child import GONE, Nursery
-from tuner.intake.extraction import Extraction
-from tuner.intake.shapes import GivenShapes, Values
 from worker.children.nursery import ChildCancelled, ChildCrashed, ChildRaised, ChildTimeout, Flag
 
 TIMEOUT_S = 60.0
@@ -36,17 +36,17 @@ def extract(
     if assembled is not None:
         payload |= {"assembled": str(assembled), "largest": largest}
         payload["values"] = {k: list(v) for k, v in (values or {}).items()}
-    found = _asked(nursery, "tuner.intake.extract:extract_child", payload, name, cancelled, assembled)
+    found = _asked(nursery, "compiler.intake.extract:extract_child", payload, name, cancelled, assembled)
     return Extraction.from_json(found)
 
 
 def read_graph(
     nursery: Nursery, path: Path, name: str, shapes: GivenShapes, cancelled: Flag
 ) -> list[dict[str, Any]]:
-    """The nodes of the model at ``path`` (``tuner.intake.outline``); raises a 422 problem."""
+    """The nodes of the model at ``path`` (``compiler.intake.outline``); raises a 422 problem."""
     payload = {"path": str(path), "shapes": shapes}
     found: list[dict[str, Any]] = _asked(
-        nursery, "tuner.intake.outline:outline_child", payload, name, cancelled
+        nursery, "compiler.intake.outline:outline_child", payload, name, cancelled
     )
     return found
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from compiler.intake.extraction import Extraction
 from kernels import target as targets
 from kernels.numerics import Numerics
 from kernels.target import Target
@@ -14,7 +15,6 @@ from kernels.workload import base as workloads
 from server.in_child import Nursery, worked_out
 from server.models.schemas import Forecast
 from server.records import repository
-from tuner.intake.extraction import Extraction
 from worker.children.nursery import Flag
 
 TIMEOUT_S = 120.0

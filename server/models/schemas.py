@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from compiler.intake.shapes import MOST_SETS
 from kernels.numerics import Numerics
 from kernels.unit import Unit
 from server.http.lists import Items, Page
-from tuner.intake.shapes import MOST_SETS
 
 Dimension = Annotated[int, Field(strict=True, ge=0, lt=2**31)]
 OpenDimension = Annotated[str, Field(pattern=r"^[0-9]{1,5}[.][.][0-9]{1,5}$", examples=["1..512"])]

@@ -12,6 +12,9 @@ from typing import Any
 from sqlalchemy import or_, select, tuple_
 from sqlalchemy.orm import Session
 
+from compiler.intake.archive import is_archive
+from compiler.intake.extraction import Extraction
+from compiler.intake.shapes import Values
 from server.db.database import Database
 from server.db.documents import DamagedError, readable
 from server.db.insert import insert
@@ -23,9 +26,6 @@ from server.http.uploads import Upload, forget_old, sha256
 from server.in_child import Nursery
 from server.models.extraction import extract, read_graph
 from server.remembered import Remembered
-from tuner.intake.archive import is_archive
-from tuner.intake.extraction import Extraction
-from tuner.intake.shapes import Values
 from worker.children.nursery import Flag
 
 Shapes = dict[str, list[int | str]] | list[dict[str, list[int | str]]]

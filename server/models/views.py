@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from compiler.intake.extraction import Extraction
+from compiler.intake.extraction import ModelInput as Input
 from kernels.workload import base as workloads
 from server.db.tables import ModelRow
 from server.models.schemas import Model, ModelInput, NotTunable, Workloads, WorkloadUse
 from server.models.service import extraction_of
-from tuner.intake.extraction import Extraction
-from tuner.intake.extraction import ModelInput as Input
 
 
 def show(row: ModelRow) -> Model:

@@ -8,6 +8,7 @@ from typing import Any
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
+from compiler.intake.shapes import given_of, sets_of
 from kernels import target as targets
 from server.beside import beside_board
 from server.db.tables import RelayoutRow
@@ -16,7 +17,6 @@ from server.jobs.views import operators_of
 from server.profiles.schemas import Memory, Profile, ProfileRequest, Tensor
 from server.records import repository, told
 from server.services import Services
-from tuner.intake.shapes import given_of, sets_of
 from tuner.job.profile import Ran
 from worker.children.nursery import Flag
 from worker.demand import Demand

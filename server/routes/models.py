@@ -10,6 +10,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import FileResponse
 from starlette.concurrency import run_in_threadpool
 
+from compiler.intake.extraction import Extraction
 from server import lengths
 from server.db.documents import readable
 from server.db.tables import ModelRow
@@ -30,7 +31,6 @@ from server.models.schemas import (
 )
 from server.models.service import Shapes, parse_shapes, parse_values
 from server.services import Ctx, Services
-from tuner.intake.extraction import Extraction
 from worker.children.nursery import Flag
 
 router = APIRouter(prefix="/models", tags=["models"], route_class=JsonRoute)

@@ -2,7 +2,7 @@ import onnx
 import pytest
 
 from bench.models import MAKERS
-from tuner.intake.extract import extract
+from compiler.intake.extract import extract
 
 # Convolutions and matrix products, and billions of multiply-adds, as the papers give them.
 EXPECTED = {

@@ -8,7 +8,7 @@ import pytest
 
 from bench.partition_reference import evaluate
 from bench.quantized_models import SMALL, Style, quantized, random_feeds
-from tuner.frontend.graph import load_partition
+from compiler.load import load_partition
 from tuner.runtimes.engines import onnx_session
 
 STYLES = [

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench import tflite_networks, whole_sim
-from tuner.frontend.tflite.file import read_file
+from compiler.readers.tflite.file import read_file
 
 
 @pytest.mark.parametrize(

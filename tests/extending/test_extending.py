@@ -17,11 +17,11 @@ import recipes
 import tvm
 
 import kernels.target
+from compiler.ir.own_nodes import COMPUTED
 from kernels import registry
 from kernels.emit.compile import compile_object
 from kernels.workload.base import RELU, Epilogue, Gemm
 from server.http.dashboard_page import PATHS
-from tuner.frontend.own_nodes import COMPUTED
 from tuner.search.problem import Problem
 from tuner.search.strategies import STRATEGIES, make
 from tuner.search.strategies import register as register_strategy
@@ -126,7 +126,7 @@ def test_an_operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [one_operator.case("LpNormalization", one_operator.floats(2, 3, 5), p=p, axis=1) for p in (1, 2)]
     for row in rows:
         one_operator.check(one_operator.case(row.op, *row.inputs, refused=True), tmp_path)
-    recipes.add("tuner/operators", "tuner.operators", tmp_path, monkeypatch)
+    recipes.add("compiler/lower/operators", "compiler.lower.operators", tmp_path, monkeypatch)
     for name, function in eval("{" + recipes.blocks()["COMPUTED"] + "}").items():
         monkeypatch.setitem(COMPUTED, name, function)
     for row in rows:

@@ -46,7 +46,7 @@ def settings(database_url: str, tmp_path: Path) -> Settings:
 @pytest.fixture(scope="session")
 def nursery() -> Iterator[Nursery]:
     """Where models are parsed: one for all tests, because importing TVM takes seconds."""
-    with Nursery(preload=("tvm", "tuner.intake.extract", "tuner.intake.trial")) as shared:
+    with Nursery(preload=("tvm", "compiler.intake.extract", "compiler.intake.trial")) as shared:
         yield shared
 
 

@@ -14,6 +14,7 @@ from fastapi.testclient import TestClient
 from server_samples import conv_model
 from test_jobs import URL, create, wait
 
+from compiler.load import load_partition
 from kernels import registry
 from kernels.workload.base import Gemm, to_json
 from server.jobs import manager, views
@@ -23,7 +24,6 @@ from tilefleet import render
 from tuner.backend.apply import plan_of
 from tuner.backend.check import Check, Delivery
 from tuner.backend.verdict import Verdict
-from tuner.frontend.graph import load_partition
 from tuner.log.record import Record, read_log
 from tuner.log.relayouts import read_relayouts
 from tuner.spec import JobSpec

@@ -9,12 +9,12 @@ from fastapi.testclient import TestClient
 from onnx import TensorProto, helper, numpy_helper
 from server_samples import conv_model
 
+from compiler.analysis.operations import operations
+from compiler.passes.shapes.import_graph import graph_of
 from kernels import registry
 from kernels.target import CATALOGUE, to_json
 from kernels.workload.base import from_json
 from tuner.explain.forecast import forecast_in_child
-from tuner.frontend.operations import operations
-from tuner.frontend.static import graph_of
 from tuner.log.record import Record, write_log
 
 URL = "/api/v1/models"

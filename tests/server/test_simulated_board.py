@@ -11,6 +11,7 @@ from fastapi.testclient import TestClient
 from server_samples import conv_model
 from typer.testing import CliRunner
 
+from compiler.load import load_partition
 from kernels import registry
 from kernels.target import CATALOGUE
 from server.app import create_app
@@ -19,7 +20,6 @@ from server.settings import Settings
 from tilefleet import Client, server_check
 from tilefleet.cli import app
 from tuner.backend.apply import build_model, export
-from tuner.frontend.graph import load_partition
 from tuner.log.picks import check
 from tuner.log.record import Record, read_log
 from tuner.log.relayouts import read_relayouts

@@ -17,6 +17,7 @@ from fake_engine import FakeEngine
 from fastapi.testclient import TestClient
 from server_samples import conv_model
 
+from compiler.intake.shapes import MOST_SETS
 from server.app import create_app
 from server.http.problems import Problem
 from server.http.turns import Turns
@@ -24,7 +25,6 @@ from server.models import extraction
 from server.models.extraction import TIMEOUT_S
 from server.routes import records
 from server.settings import Settings
-from tuner.intake.shapes import MOST_SETS
 from worker.children.nursery import ChildCancelled, Nursery
 
 MODELS = "/api/v1/models"
@@ -231,9 +231,9 @@ def test_no_get_reads_a_model(client: TestClient, nursery: Nursery, monkeypatch:
         address = each.replace("{model_hash}", model.json()["hash"])
         for query in ({}, {"target": "host"}, {"shapes": '{"x":[2,3,8,8]}'}):
             client.get(address, params=query)
-    assert not [each for each in asked if each.startswith("tuner.intake")]
+    assert not [each for each in asked if each.startswith("compiler.intake")]
     assert client.get(f"{path}/graph").status_code == 405
     shapes = {"target": "x86-avx2", "shapes": '{"x":[2,3,8,8]}'}
     assert client.get(f"{path}/forecast", params=shapes).status_code == 422
     assert client.post(f"{path}/forecast", params=shapes).status_code == 200
-    assert [each for each in asked if each.startswith("tuner.intake")]
+    assert [each for each in asked if each.startswith("compiler.intake")]

@@ -77,7 +77,7 @@ def test_memory_is_limited_and_given_back(tmp_path, monkeypatch):
 
     before = resource.getrlimit(resource.RLIMIT_AS)
     monkeypatch.setattr("tilefleet.bounded_read.MEMORY_BYTES", 1 << 20)
-    monkeypatch.setattr("tuner.intake.extract.extract", lambda *_: np.ones(1 << 28))
+    monkeypatch.setattr("compiler.intake.extract.extract", lambda *_: np.ones(1 << 28))
     with pytest.raises(TilefleetError, match="more than 0 GB of memory"):
         read_once(tmp_path / "m.onnx", tmp_path / "m.onnx", [])
     assert resource.getrlimit(resource.RLIMIT_AS) == before

@@ -12,6 +12,8 @@ from onnx import helper
 from tiny_models import model, node, save
 from typer.testing import CliRunner
 
+from compiler.intake.extract import extract
+from compiler.ir.checks import ModelError
 from kernels import registry
 from kernels import target as targets
 from kernels.numerics import Numerics
@@ -22,8 +24,6 @@ from tilefleet.commands import known_records
 from tilefleet.commands.compare import as_markdown, verdict
 from tilefleet.comparing import Comparison, Row
 from tilefleet.errors import ServerUnreachable
-from tuner.frontend.onnx_check import ModelError
-from tuner.intake.extract import extract
 from tuner.log.record import Record, write_log
 from tuner.runtimes import alone
 from tuner.runtimes.guest import GuestError

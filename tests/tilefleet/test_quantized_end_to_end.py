@@ -12,8 +12,8 @@ from shell import Shell, run_module
 
 from bench.partition_reference import evaluate
 from bench.quantized_models import quantized, random_feeds
+from compiler.load import load_partition
 from tilefleet import Client
-from tuner.frontend.graph import load_partition
 from tuner.log.record import read_log
 
 pytestmark = [pytest.mark.xdist_group("service"), pytest.mark.timeout(900)]

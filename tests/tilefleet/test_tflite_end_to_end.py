@@ -12,7 +12,7 @@ from tflite_compare import by_litert, inputs_of
 
 from bench.partition_reference import evaluate
 from bench.tflite_models import small
-from tuner.frontend.graph import load_partition
+from compiler.load import load_partition
 
 pytestmark = [pytest.mark.xdist_group("service"), pytest.mark.timeout(900)]
 

@@ -7,7 +7,7 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 from tiny_models import node, save
 
-from tuner.frontend.graph import read_model
+from compiler.load import read_model
 
 RNG = np.random.default_rng(5)
 

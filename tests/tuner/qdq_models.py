@@ -9,8 +9,8 @@ from onnx import ModelProto, TensorProto
 from tiny_models import model, node, save
 
 from bench.partition_reference import evaluate
-from tuner.frontend.graph import load_partition
-from tuner.frontend.partition import Partition
+from compiler.ir.partition import Partition
+from compiler.load import load_partition
 from tuner.runtimes.engines import onnx_session
 
 

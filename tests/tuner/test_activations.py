@@ -10,14 +10,14 @@ from test_apply import build_and_compare
 from tiny_models import model, node, save
 from tvm import relax
 
+from compiler.ir.partition import Product
+from compiler.load import load_partition
 from kernels import registry
 from kernels.reference import max_error, reference
 from kernels.target import CATALOGUE
 from kernels.workload.activation import PARAMETERS, Kind
 from kernels.workload.base import RELU, Activation, Conv2d, Epilogue, Gemm
 from tuner.backend.lowered import lowered_product
-from tuner.frontend.graph import load_partition
-from tuner.frontend.partition import Product
 from tuner.log.picks import found_for
 
 GELU, TANH_GELU = Activation("gelu"), Activation("tanh_gelu")

@@ -12,6 +12,8 @@ from tiny_models import LIGHT, model, node, save
 from tvm import relax
 
 from bench.random_weights import randomize
+from compiler.intake.extract import extract
+from compiler.ir.checks import ModelError
 from kernels import registry
 from kernels.numerics import Numerics
 from kernels.space import Config
@@ -21,8 +23,6 @@ from kernels.workload.qconv2d import QConv2d
 from tuner.backend.apply import build_default, build_model, export
 from tuner.backend.comparison import run
 from tuner.backend.manifest import Layer, Manifest
-from tuner.frontend.onnx_check import ModelError
-from tuner.intake.extract import extract
 from tuner.log.record import Record
 from tuner.runtimes.engines import onnx_session
 

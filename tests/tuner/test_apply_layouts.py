@@ -9,12 +9,12 @@ from test_apply import assert_same, expected, random_inputs
 from tiny_models import model, node, save
 from tvm import relax
 
+from compiler.load import load_partition
 from kernels import registry
 from kernels.layout import Layouts
 from kernels.target import CATALOGUE
 from tuner.backend.apply import build_model, plan_of
 from tuner.backend.comparison import run
-from tuner.frontend.graph import load_partition
 from tuner.log.record import Record
 from tuner.log.relayouts import Relayouts
 

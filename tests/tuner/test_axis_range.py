@@ -5,9 +5,9 @@ import pytest
 from onnx import TensorProto, helper
 from tiny_models import model, node, save
 
-from tuner.frontend.axis_range import check_range
-from tuner.frontend.graph import load_partition
-from tuner.frontend.onnx_check import ModelError
+from compiler.ir.checks import ModelError
+from compiler.load import load_partition
+from compiler.passes.shapes.axis_range import check_range
 
 FAR = (3, -4, 2**63 - 1, -(2**63), 2**32, 2**32 + 1, -(2**32))
 """The axes of three that are too far, or that 32 bits make others of."""

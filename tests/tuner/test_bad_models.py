@@ -6,9 +6,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tiny_models import LIGHT, model, node, save
 
-from tuner.frontend.graph import load_graph, read_model
-from tuner.frontend.onnx_check import ModelError
-from tuner.intake.extract import extract
+from compiler.intake.extract import extract
+from compiler.ir.checks import ModelError
+from compiler.load import load_graph, read_model
 from worker.children.nursery import ChildRaised, Nursery
 
 
@@ -184,7 +184,7 @@ def test_bombs_are_refused_before_they_go_off(tmp_path, made):
 
 
 def test_many_constants_of_allowed_size_are_a_bomb_too(tmp_path, monkeypatch):
-    monkeypatch.setattr("tuner.frontend.folding.FOLDED_BYTES", 10 * 1024**2)
+    monkeypatch.setattr("compiler.passes.shapes.folding.FOLDED_BYTES", 10 * 1024**2)
     nodes = [node("Expand", ["c", f"s{i}"], f"big{i}") for i in range(4)] + [
         node("Sum", [f"big{i}" for i in range(4)], "total"),
         node("Add", ["x", "total"], "y"),
@@ -264,15 +264,15 @@ def test_no_default_operator_set(tmp_path):
 
 def test_in_a_disposable_child_it_is_the_same(tmp_path):
     bad = save(tmp_path, conv_model(("N", 4, 6, 6)))
-    with Nursery(preload=("tuner.intake.extract",)) as nursery:
+    with Nursery(preload=("compiler.intake.extract",)) as nursery:
         found = nursery.call(
-            "tuner.intake.extract:extract_child",
+            "compiler.intake.extract:extract_child",
             {"path": str(bad), "shapes": {"x": [1, 4, 6, 6]}},
             timeout_s=60,
         )
         assert [operator["count"] for operator in found["operators"]] == [1]
         with pytest.raises(ChildRaised) as error:
-            nursery.call("tuner.intake.extract:extract_child", {"path": str(bad)}, timeout_s=60)
+            nursery.call("compiler.intake.extract:extract_child", {"path": str(bad)}, timeout_s=60)
     assert error.value.type_name == "ModelError"
     assert "[N, 4, 6, 6] has a dynamic shape" in error.value.message
 

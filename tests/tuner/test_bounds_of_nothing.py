@@ -7,10 +7,10 @@ from onnx import TensorProto
 from tiny_models import model, node, save
 from tvm import relax
 
+from compiler.ir.checks import ModelError
 from kernels.target import CATALOGUE
 from tuner.backend.apply import build_model
 from tuner.backend.comparison import run
-from tuner.frontend.onnx_check import ModelError
 
 TARGET = CATALOGUE["x86-avx2"]
 CASES = {

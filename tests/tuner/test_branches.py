@@ -9,11 +9,11 @@ from onnx import TensorProto, helper, numpy_helper
 from tiny_models import model, node, save
 from tvm import relax
 
+from compiler.intake.assemble import assemble, assembled
+from compiler.ir.checks import ModelError
+from compiler.load import load_graph, read_model
 from kernels.target import CATALOGUE
 from tuner.backend.apply import build_model
-from tuner.frontend.graph import load_graph, read_model
-from tuner.frontend.onnx_check import ModelError
-from tuner.intake.assemble import assemble, assembled
 
 
 def branch(nodes, *outputs, **constants):

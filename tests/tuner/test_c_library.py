@@ -16,6 +16,8 @@ from tiny_models import model, node, save
 from tvm import relax
 from typer.testing import CliRunner
 
+from compiler.ir.checks import ModelError
+from compiler.ir.own_nodes import COMPUTED
 from kernels.numerics import Numerics
 from kernels.target import CATALOGUE, to_json
 from tilefleet.cli import app
@@ -29,8 +31,6 @@ from tuner.clibrary.loaded import CallError, Loaded
 from tuner.clibrary.refusals import calling
 from tuner.clibrary.served import check_in_child
 from tuner.clibrary.toolchain import link_shared
-from tuner.frontend.onnx_check import ModelError
-from tuner.frontend.own_nodes import COMPUTED
 
 TARGET = CATALOGUE["x86-avx2"]
 # In one worker of pytest-xdist, so that the libraries are built once.

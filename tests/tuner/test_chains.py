@@ -11,6 +11,8 @@ from tiny_models import model, node, save
 from tvm import relax
 from typer.testing import CliRunner
 
+from compiler.load import load_partition
+from compiler.passes.chains import chain_of, pairs_of
 from kernels import registry
 from kernels.target import CATALOGUE
 from kernels.workload.base import ConvChain, QConv2d
@@ -19,8 +21,6 @@ from tuner.backend.apply import build_model, build_partition, plan_of
 from tuner.backend.chained import chain_as
 from tuner.backend.comparison import run
 from tuner.backend.manifest import describe
-from tuner.frontend.chains import chain_of, pairs_of
-from tuner.frontend.graph import load_partition
 from tuner.log.record import Record, write_log
 
 TARGET = CATALOGUE["x86-avx2"]

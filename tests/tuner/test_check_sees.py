@@ -7,6 +7,8 @@ from onnx import TensorProto
 from tiny_models import model, node, save
 from tvm import relax
 
+from compiler.ir.checks import ModelError
+from compiler.load import load_graph
 from tuner.backend import apply
 from tuner.backend.apply import build_model
 from tuner.backend.check import Check
@@ -15,8 +17,6 @@ from tuner.backend.comparison import Build, check
 from tuner.backend.definition import Definition, define
 from tuner.backend.difference import compared
 from tuner.backend.draws import draws_of, ranges_of
-from tuner.frontend.graph import load_graph
-from tuner.frontend.onnx_check import ModelError
 from worker.measure.host import host_target
 
 RNG = np.random.default_rng(0)

@@ -9,12 +9,12 @@ from test_tflite_states import lstm, svdf
 from tvm import relax
 
 from bench.tflite_models import FUSED, Maker, mobilenet
+from compiler.load import load_graph
+from compiler.readers.tflite import nearest
 from tuner.backend.apply import build_model
 from tuner.backend.comparison import CONVERSION, Build, check, check_and_locate
 from tuner.backend.definition import Source, define
 from tuner.backend.draws import plain_feeds
-from tuner.frontend.graph import load_graph
-from tuner.frontend.tflite import nearest
 from worker.measure.host import host_target
 
 

@@ -6,10 +6,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tflite_compare import built
 
-from tuner.frontend.graph import read_model
-from tuner.frontend.model_file import parse_bytes
-from tuner.frontend.onnx_check import ModelError
-from tuner.intake.extract import extract
+from compiler.intake.extract import extract
+from compiler.ir.checks import ModelError
+from compiler.load import read_model
+from compiler.readers.model_file import parse_bytes
 
 ROWS, COLUMNS = 17, 5
 

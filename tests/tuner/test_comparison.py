@@ -11,6 +11,7 @@ from tiny_models import model, node, save
 from tvm import relax
 from typer.testing import CliRunner
 
+from compiler.readers.model_file import read_as_written
 from kernels.target import CATALOGUE
 from tilefleet.cli import app
 from tuner.backend import apply
@@ -21,7 +22,6 @@ from tuner.backend.difference import compared
 from tuner.backend.draws import random_feeds
 from tuner.backend.error import differs_in_kind, error_of
 from tuner.backend.evaluation import FAR
-from tuner.frontend.model_file import read_as_written
 from worker.measure.host import host_target
 
 PADS = [1, 1, 1, 1]

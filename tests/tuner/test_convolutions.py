@@ -9,9 +9,9 @@ from test_apply import TARGET, build_and_compare, random_inputs
 from test_apply import computed as results
 from tiny_models import model, node, save
 
+from compiler.intake.extract import extract
 from kernels.numerics import Numerics
 from tuner.backend.apply import build_model
-from tuner.intake.extract import extract
 from tuner.runtimes.engines import onnx_session
 
 pytestmark = pytest.mark.usefixtures("avx2")

@@ -7,11 +7,11 @@ import tvm
 from onnx import TensorProto, helper, numpy_helper
 from tvm import relax
 
+from compiler.intake.extract import extract
+from compiler.ir.checks import ModelError
 from kernels.target import CATALOGUE
 from tuner.backend.apply import build_model
 from tuner.backend.comparison import run
-from tuner.frontend.onnx_check import ModelError
-from tuner.intake.extract import extract
 
 TARGET = CATALOGUE["x86-avx2"]
 pytestmark = pytest.mark.usefixtures("avx2")

@@ -11,11 +11,11 @@ import tvm
 from onnx import TensorProto, helper, numpy_helper
 from tvm import relax
 
+from compiler.ir.checks import ModelError
+from compiler.load import read_model
 from kernels.target import CATALOGUE
 from tuner.backend.apply import build_model
 from tuner.backend.comparison import run
-from tuner.frontend.graph import read_model
-from tuner.frontend.onnx_check import ModelError
 
 TARGET = CATALOGUE["x86-avx2"]
 node = helper.make_node

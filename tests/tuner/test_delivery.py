@@ -12,13 +12,13 @@ from formula_engine import AVX2, FakeEngine, job, run
 from memory_store import MemoryStore
 from tiny_models import model, node, save
 
+from compiler.load import load_partition
 from kernels import registry
 from kernels import target as targets
 from tuner.backend import apply
 from tuner.backend.check import Check, Delivery
 from tuner.backend.manifest import Manifest
 from tuner.backend.profile import profile_of
-from tuner.frontend.graph import load_partition
 from tuner.job import delivery_child, race
 from tuner.log.record import Record
 from tuner.states import JobState

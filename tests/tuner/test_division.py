@@ -12,12 +12,12 @@ from tiny_models import save
 from tvm import relax
 
 from bench.tflite_models import Maker
+from compiler.ir.checks import ModelError
+from compiler.readers.tflite.convert import to_onnx
 from kernels.target import CATALOGUE
 from tuner.backend.comparison import run
 from tuner.backend.shape_sets import build_sets
 from tuner.clibrary.loaded import CallError, Loaded
-from tuner.frontend.onnx_check import ModelError
-from tuner.frontend.tflite.convert import to_onnx
 
 TARGET = CATALOGUE["x86-avx2"]
 KINDS = [f"{sign}int{bits}" for bits in (8, 16, 32, 64) for sign in ("", "u")]

@@ -9,10 +9,10 @@ from onnx.reference import ReferenceEvaluator
 from onnxruntime.quantization import QuantType, quantize_dynamic
 from tvm import relax
 
+from compiler.load import load_partition
 from kernels.numerics import Numerics
 from kernels.target import CATALOGUE
 from tuner.backend.apply import build_model, build_partition, plan_of
-from tuner.frontend.graph import load_partition
 from worker.measure.host import host_target
 
 ROUNDING = 1e-5

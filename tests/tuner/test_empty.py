@@ -9,12 +9,12 @@ from onnx import TensorProto, helper
 from tiny_models import model, node, save
 from tvm import relax
 
+from compiler.intake.extract import extract
+from compiler.ir.checks import ModelError
+from compiler.load import load_partition
 from kernels.target import CATALOGUE
 from tuner.backend.apply import build_model
 from tuner.backend.comparison import run
-from tuner.frontend.graph import load_partition
-from tuner.frontend.onnx_check import ModelError
-from tuner.intake.extract import extract
 
 pytestmark = [pytest.mark.usefixtures("avx2"), pytest.mark.timeout(300)]
 

@@ -9,9 +9,9 @@ import pytest
 from onnx import numpy_helper
 from tiny_models import model, node, save
 
-from tuner.frontend.onnx_check import ModelError
-from tuner.intake.assemble import assemble, assembled, packed
-from tuner.intake.extract import extract
+from compiler.intake.assemble import assemble, assembled, packed
+from compiler.intake.extract import extract
+from compiler.ir.checks import ModelError
 
 LARGEST = 1 << 20
 

@@ -6,11 +6,11 @@ import pytest
 from onnx import TensorProto
 from tiny_models import LIGHT, LIGHT_MODELS, model, node, save
 
+from compiler.intake.extract import extract, extract_child
+from compiler.intake.extraction import Extraction
+from compiler.ir.checks import ModelError
+from compiler.load import load_graph, load_partition
 from kernels.workload.base import RELU, Conv2d, Epilogue, Gemm
-from tuner.frontend.graph import load_graph, load_partition
-from tuner.frontend.onnx_check import ModelError
-from tuner.intake.extract import extract, extract_child
-from tuner.intake.extraction import Extraction
 
 
 @pytest.mark.parametrize("name", LIGHT_MODELS)

@@ -10,11 +10,11 @@ from onnx import TensorProto
 from tiny_models import model, node, save
 from tvm import relax
 
+from compiler.ir.checks import ModelError
+from compiler.load import load_partition
 from kernels.target import CATALOGUE
 from tuner.backend.apply import build_model
 from tuner.backend.comparison import run
-from tuner.frontend.graph import load_partition
-from tuner.frontend.onnx_check import ModelError
 
 TARGET = CATALOGUE["x86-avx2"]
 rng = np.random.default_rng(3)

@@ -10,9 +10,9 @@ from tiny_models import model, node
 from tvm import relax
 
 from bench.tflite_models import Maker
+from compiler.intake.extract import extract
 from tuner.backend.apply import build_model
 from tuner.backend.comparison import run
-from tuner.intake.extract import extract
 from worker.measure.host import host_target
 
 pytestmark = [pytest.mark.usefixtures("avx2"), pytest.mark.timeout(300)]

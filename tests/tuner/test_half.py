@@ -8,13 +8,13 @@ from onnx import TensorProto, helper, numpy_helper
 from tiny_models import model, node, save
 from tvm import relax
 
+from compiler.intake.extract import extract
+from compiler.ir.checks import ModelError
+from compiler.ir.own_nodes import ROUNDING
+from compiler.load import load_partition, read_model
 from kernels.target import CATALOGUE
 from tuner.backend.apply import build_model
 from tuner.backend.comparison import Build, check
-from tuner.frontend.graph import load_partition, read_model
-from tuner.frontend.onnx_check import ModelError
-from tuner.frontend.own_nodes import ROUNDING
-from tuner.intake.extract import extract
 
 TARGET = CATALOGUE["x86-avx2"]
 

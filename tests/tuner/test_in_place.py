@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from tiny_models import model, node, save
 
+from compiler.intake.extract import extract
+from compiler.load import load_partition
 from kernels import registry
 from kernels import target as targets
 from kernels.layout import PLAIN
@@ -11,8 +13,6 @@ from kernels.numerics import Numerics
 from kernels.reference import reference
 from kernels.space import Config
 from kernels.target import CATALOGUE
-from tuner.frontend.graph import load_partition
-from tuner.intake.extract import extract
 from tuner.job import in_place
 from tuner.log.record import Record
 from worker.outcome import ErrorKind

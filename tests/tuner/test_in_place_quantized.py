@@ -5,11 +5,11 @@ import onnx
 import pytest
 
 from bench.quantized_models import quantized
+from compiler.load import load_partition
 from kernels import registry
 from kernels import target as targets
 from kernels.reference import reference
 from kernels.target import CATALOGUE
-from tuner.frontend.graph import load_partition
 from tuner.job import in_place
 from tuner.log.record import Record
 

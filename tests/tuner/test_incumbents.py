@@ -8,6 +8,7 @@ from formula_engine import AVX2, CONV, OTHER, TASKS, FakeEngine, Log, cost, job,
 from memory_store import MemoryStore
 from tiny_models import model, node, save
 
+from compiler.load import load_partition
 from kernels import registry
 from kernels import target as targets
 from kernels.layout import PLAIN
@@ -15,7 +16,6 @@ from kernels.space import Config
 from server.jobs.incumbents import with_incumbents
 from tuner.backend.apply import plan_of
 from tuner.backend.shares import parts_of
-from tuner.frontend.graph import load_partition
 from tuner.job.untuned import untuned_in_child
 from tuner.job.verifying import gain_bound
 from tuner.spec import Budget

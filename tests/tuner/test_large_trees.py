@@ -10,10 +10,10 @@ from onnx import AttributeProto, ModelProto, helper, numpy_helper
 from tvm import relax
 
 from bench.trees import FEATURES, cost, ensemble
+from compiler.ir.checks import ModelError
+from compiler.load import load_graph
+from compiler.passes.expand.onnx_ml.wire import codes, parse
 from tuner.backend.apply import build_model
-from tuner.frontend.classical.wire import codes, parse
-from tuner.frontend.graph import load_graph
-from tuner.frontend.onnx_check import ModelError
 from worker.measure.host import host_target
 
 

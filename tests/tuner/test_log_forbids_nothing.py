@@ -8,13 +8,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tiny_models import model, node, save
 
+from compiler.load import load_partition
 from kernels import registry
 from kernels.layout import PLAIN
 from kernels.numerics import Numerics
 from kernels.target import CATALOGUE
 from tuner.backend.apply import plan_of
 from tuner.backend.evidence import Evidence
-from tuner.frontend.graph import load_partition
 from tuner.layouts.plan import plan as choose
 from tuner.layouts.prices import Prices
 from tuner.log.record import Record

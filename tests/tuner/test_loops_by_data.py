@@ -12,13 +12,13 @@ from tiny_models import model, node, save
 from tvm import relax
 
 from bench.tflite_models import Maker
+from compiler.intake.extract import extract
+from compiler.ir.checks import ModelError
+from compiler.load import read_model
 from kernels.target import CATALOGUE
 from tuner.backend.apply import build_model
 from tuner.backend.comparison import run
 from tuner.backend.shape_sets import build_sets
-from tuner.frontend.graph import read_model
-from tuner.frontend.onnx_check import ModelError
-from tuner.intake.extract import extract
 
 TARGET = CATALOGUE["x86-avx2"]
 pytestmark = pytest.mark.usefixtures("avx2")

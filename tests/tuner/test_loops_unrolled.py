@@ -9,10 +9,10 @@ from test_branches import branch, choice, run
 from tiny_models import model, node, save
 from tvm import relax
 
+from compiler.ir.checks import ModelError
+from compiler.load import load_graph, read_model
 from kernels.target import CATALOGUE
 from tuner.backend.apply import build_model
-from tuner.frontend.graph import load_graph, read_model
-from tuner.frontend.onnx_check import ModelError
 
 COUNTERS = {"turn": TensorProto.INT64, "going": TensorProto.BOOL, "on": TensorProto.BOOL}
 

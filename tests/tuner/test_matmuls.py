@@ -5,9 +5,9 @@ import pytest
 from test_apply import build_and_compare
 from tiny_models import model, node, save
 
-from tuner.frontend.graph import load_partition
-from tuner.frontend.onnx_graph import attributes_of
-from tuner.frontend.own_nodes import PRODUCT
+from compiler.ir.graph import attributes_of
+from compiler.ir.own_nodes import PRODUCT
+from compiler.load import load_partition
 
 pytestmark = pytest.mark.usefixtures("avx2")
 

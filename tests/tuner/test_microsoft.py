@@ -8,11 +8,11 @@ from onnx import TensorProto, helper
 from tiny_models import model, node, save
 from tvm import relax
 
+from compiler.intake.extract import extract
+from compiler.ir.checks import ModelError
+from compiler.load import read_model
 from kernels.target import CATALOGUE
 from tuner.backend.apply import build_model
-from tuner.frontend.graph import read_model
-from tuner.frontend.onnx_check import ModelError
-from tuner.intake.extract import extract
 
 ROWS, X = floats(3, 5, 8), floats(1, 4, 7, 6)
 SCALE, SHIFT, BIAS = floats(8), floats(8), floats(8)

@@ -9,10 +9,10 @@ from qdq_models import run
 from tiny_models import model, save
 from tvm import relax
 
+from compiler.ir.checks import ModelError
+from compiler.load import load_graph, load_partition, read_model
 from kernels.target import CATALOGUE
 from tuner.backend.apply import build_model
-from tuner.frontend.graph import load_graph, load_partition, read_model
-from tuner.frontend.onnx_check import ModelError
 from tuner.runtimes.engines import onnx_session
 
 RNG = np.random.default_rng(5)

@@ -7,13 +7,13 @@ from microsoft_case import Case, compare, floats, run, whole
 from tiny_models import save
 from tvm import relax
 
+from compiler.intake.extract import extract
+from compiler.ir.checks import ModelError
+from compiler.load import read_model
 from kernels.target import CATALOGUE
 from kernels.workload.narrow import NarrowGemm
 from tuner.backend.apply import build_model
 from tuner.backend.evaluation import TO_BYTES
-from tuner.frontend.graph import read_model
-from tuner.frontend.onnx_check import ModelError
-from tuner.intake.extract import extract
 
 EXPERTS, HIDDEN, INNER = 4, 32, 48
 

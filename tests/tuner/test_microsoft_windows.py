@@ -8,11 +8,11 @@ from onnx import TensorProto
 from tiny_models import save
 from tvm import relax
 
+from compiler.intake.extract import extract
+from compiler.ir.checks import ModelError
+from compiler.load import read_model
 from kernels.target import CATALOGUE
 from tuner.backend.apply import build_model
-from tuner.frontend.graph import read_model
-from tuner.frontend.onnx_check import ModelError
-from tuner.intake.extract import extract
 
 IMAGES = floats(2, 3, 7, 6)
 BOXES = np.concatenate(

@@ -9,9 +9,9 @@ import tvm
 from onnx import TensorProto, helper, numpy_helper
 from tvm import relax
 
+from compiler.load import load_partition
 from kernels.workload.base import Gemm, NarrowGemm
 from tuner.backend.apply import build_model
-from tuner.frontend.graph import load_partition
 from worker.measure.host import host_target
 
 ROUNDING = 5e-6

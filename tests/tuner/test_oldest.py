@@ -7,11 +7,11 @@ from onnx import TensorProto
 from tiny_models import model, node, save
 from tvm import relax
 
+from compiler.ir.checks import ModelError
+from compiler.load import load_graph
 from kernels.target import CATALOGUE
 from tuner.backend.apply import build_model
 from tuner.backend.comparison import run
-from tuner.frontend.graph import load_graph
-from tuner.frontend.onnx_check import ModelError
 
 pytestmark = pytest.mark.usefixtures("avx2")
 

@@ -18,6 +18,9 @@ from test_shape_sets import encoder
 from tiny_models import model, node, save
 from tvm import relax
 
+from compiler.intake.extract import extract
+from compiler.intake.shapes import OpenRange, sets_of
+from compiler.ir.checks import ModelError
 from kernels.int8.arm.plan import why_not_neon
 from kernels.int8.x86.instructions import why_not_x86
 from kernels.target import CATALOGUE
@@ -26,9 +29,6 @@ from tuner.backend.check import Check
 from tuner.backend.evaluation import SATURATING
 from tuner.backend.sequence import SEQUENCE
 from tuner.backend.shape_sets import build_sets, description_of
-from tuner.frontend.onnx_check import ModelError
-from tuner.intake.extract import extract
-from tuner.intake.shapes import OpenRange, sets_of
 from worker.measure.host import host_target
 
 LENGTHS = [*range(1, 21), 23, 31, 32, 33, 37, 39, 40]

@@ -8,10 +8,10 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from compiler.intake import outline as outlines
+from compiler.intake.outline import Node, outline, outline_child
+from compiler.load import load_partition
 from kernels.workload.base import Conv2d
-from tuner.frontend.graph import load_partition
-from tuner.intake import outline as outlines
-from tuner.intake.outline import Node, outline, outline_child
 
 
 def forked(path: Path) -> None:

@@ -9,12 +9,12 @@ import tvm
 from tvm import relax
 
 from bench.corpus.shares import own_functions, reasons_of
+from compiler.load import load_partition
 from kernels.loops.schedule import LOOPS_ATTRIBUTE
 from kernels.target import CATALOGUE
 from tuner.backend.apply import compile_module, lower_partition, plan_of
 from tuner.backend.comparison import run
 from tuner.backend.fusion import MOST_FUSED
-from tuner.frontend.graph import load_partition
 from tuner.runtimes.engines import onnx_session
 
 TARGET = CATALOGUE["x86-avx2"]

@@ -6,6 +6,8 @@ import pytest
 from tiny_models import model, node, save
 from typer.testing import CliRunner
 
+from compiler.intake.extract import extract
+from compiler.load import load_partition
 from kernels import registry
 from kernels.layout import PLAIN
 from kernels.numerics import Numerics
@@ -15,8 +17,6 @@ from kernels.workload.qconv2d import QConv2d
 from tilefleet.cli import app
 from tuner.backend.apply import plan_of
 from tuner.backend.shares import parts_of, tuned_share
-from tuner.frontend.graph import load_partition
-from tuner.intake.extract import extract
 from tuner.log.picks import OtherTargetError, as_chosen, best_by_layouts, check
 from tuner.log.record import Record, write_log
 from worker.outcome import ErrorKind

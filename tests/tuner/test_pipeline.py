@@ -12,10 +12,10 @@ import onnx
 import pytest
 from onnx import ModelProto, helper, numpy_helper
 
-from tuner.frontend.compilation import Compilation, Pass, run
-from tuner.frontend.dump import ir_text
-from tuner.frontend.onnx_check import ModelError
-from tuner.frontend.pipeline import PIPELINE, PRODUCTS
+from compiler.dump import ir_text
+from compiler.ir.checks import ModelError
+from compiler.passes.compilation import Compilation, Pass, run
+from compiler.passes.pipeline import PIPELINE, PRODUCTS
 
 HEAD = '<ir_version: 8, opset_import: ["" : {opset}, "com.microsoft" : 1, "ai.onnx.ml" : 3]>\n'
 QUANTIZED = "zero = Constant <value = int8 {0}> () one = Constant <value = float {0.5}> ()"

@@ -6,6 +6,9 @@ import tvm
 from onnx import helper
 from tvm import relax
 
+from compiler.ir.graph import OnnxGraph, TensorInfo
+from compiler.ir.own_nodes import OPERATOR, PRODUCT
+from compiler.ir.partition import Partition, Product, QuantizedOperator
 from kernels import registry
 from kernels.int8.quantization import Quantization
 from kernels.int8.reference import fixed_point, reference
@@ -19,9 +22,6 @@ from kernels.target import CATALOGUE
 from kernels.workload.qconv2d import QConv2d
 from tuner.backend.apply import build_partition, plan_of
 from tuner.backend.manifest import describe
-from tuner.frontend.onnx_graph import OnnxGraph, TensorInfo
-from tuner.frontend.own_nodes import OPERATOR, PRODUCT
-from tuner.frontend.partition import Partition, Product, QuantizedOperator
 from tuner.log.record import Record
 
 TARGET = CATALOGUE["x86-avx2"]

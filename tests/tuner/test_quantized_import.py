@@ -7,10 +7,10 @@ from tiny_models import model, node, save
 
 from bench.quantized_models import Style, quantized
 from bench.quantized_small import SMALL
+from compiler.intake.extract import extract
+from compiler.load import load_partition, read_model
 from kernels.workload.base import Conv2d, Epilogue, NarrowGemm
 from kernels.workload.qconv2d import QConv2d
-from tuner.frontend.graph import load_partition, read_model
-from tuner.intake.extract import extract
 
 STYLES = {
     "qdq": Style(),

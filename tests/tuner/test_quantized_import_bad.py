@@ -4,8 +4,8 @@ from onnx import TensorProto, helper
 from qdq_models import Qdq
 from tiny_models import model, node, save
 
-from tuner.frontend.graph import load_partition
-from tuner.frontend.onnx_check import ModelError
+from compiler.ir.checks import ModelError
+from compiler.load import load_partition
 
 F, U, S = np.float32, np.uint8, np.int8
 

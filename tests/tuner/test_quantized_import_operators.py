@@ -4,8 +4,8 @@ from onnx import TensorProto, helper
 from qdq_models import Qdq, kinds, run
 from tiny_models import model, node, save
 
-from tuner.frontend.graph import load_partition
-from tuner.frontend.own_nodes import OPERATOR
+from compiler.ir.own_nodes import OPERATOR
+from compiler.load import load_partition
 
 SHAPE = (1, 6, 8, 9)
 

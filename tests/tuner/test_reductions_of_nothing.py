@@ -8,10 +8,10 @@ from onnx import TensorProto, helper
 from tiny_models import model, node, save
 from tvm import relax
 
+from compiler.ir.checks import ModelError
 from kernels.target import CATALOGUE
 from tuner.backend.apply import build_model
 from tuner.backend.comparison import run
-from tuner.frontend.onnx_check import ModelError
 
 KINDS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
 

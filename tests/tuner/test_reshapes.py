@@ -8,10 +8,10 @@ import tvm
 from tiny_models import model, node, save
 from tvm import relax
 
+from compiler.load import load_partition
 from tuner.backend.apply import lower_partition, plan_of
 from tuner.backend.comparison import run
 from tuner.backend.executable import compile_module
-from tuner.frontend.graph import load_partition
 from tuner.runtimes.engines import onnx_session
 from worker.measure.host import host_target
 

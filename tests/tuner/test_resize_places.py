@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from tuner.operators.resize_taps import Line, taps_of
+from compiler.lower.operators.resize_taps import Line, taps_of
 from tuner.runtimes.engines import onnx_session
 
 MOST = 40

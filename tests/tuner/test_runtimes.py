@@ -12,8 +12,8 @@ import pytest
 from onnx import ModelProto
 from tiny_models import model, node, save
 
+from compiler.readers.model_file import read_as_written
 from kernels import target as targets
-from tuner.frontend.model_file import read_as_written
 from tuner.runtimes.child import build_in_child, define_in_child
 from tuner.runtimes.engines import LOAD, Unable
 from tuner.runtimes.pages import present_bytes

@@ -8,8 +8,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
-from tuner.frontend.mend import mend
-from tuner.frontend.static import graph_of
+from compiler.passes.legalize import legalize
+from compiler.passes.shapes.import_graph import graph_of
 from tuner.runtimes.engines import onnx_session
 
 SAME = ("SAME_UPPER", "SAME_LOWER")
@@ -53,7 +53,7 @@ def test_same_with_output_padding_is_onnxruntimes(computed):
         except InvalidArgument:
             continue  # more output_padding than onnxruntime takes
         graph = graph_of(model)
-        mend(graph)
+        legalize(graph)
         node = next(each for each in graph.nodes if each.op_type == "ConvTranspose")
         said = {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
         assert "auto_pad" not in said

@@ -7,9 +7,9 @@ from tflite_compare import assert_same
 from tiny_models import model, node, save
 
 from bench.tflite_models import Maker
-from tuner.frontend.graph import load_partition
-from tuner.frontend.onnx_check import ModelError
-from tuner.frontend.tflite.convert import to_onnx
+from compiler.ir.checks import ModelError
+from compiler.load import load_partition
+from compiler.readers.tflite.convert import to_onnx
 
 NOTHING = {"zero": 0.0, "minus zero": -0.0, "underflow": 1e-44}
 """Scales by which float32 makes 0 of every product of data of a scale of 0.02."""

@@ -18,14 +18,14 @@ from onnx import ModelProto, TensorProto
 from tiny_models import model, node, save
 from tvm import relax
 
+from compiler.intake.extract import extract
+from compiler.intake.extraction import Extraction
+from compiler.intake.shapes import MOST_SETS, given_of, sets_of
+from compiler.ir.checks import ModelError
 from kernels.workload.base import Gemm
 from tuner.backend.apply import export
 from tuner.backend.check import Check, Delivery, worst
 from tuner.backend.shape_sets import Variant, build_sets, description_of
-from tuner.frontend.onnx_check import ModelError
-from tuner.intake.extract import extract
-from tuner.intake.extraction import Extraction
-from tuner.intake.shapes import MOST_SETS, given_of, sets_of
 from tuner.job import delivery_child
 from worker.measure.host import host_target
 

@@ -8,11 +8,11 @@ from onnx import helper, numpy_helper
 from tiny_models import model, node, save
 from tvm import relax
 
+from compiler.intake.extract import extract
+from compiler.ir.checks import ModelError
 from kernels.target import CATALOGUE
 from tuner.backend.apply import build_model
 from tuner.backend.comparison import run
-from tuner.frontend.onnx_check import ModelError
-from tuner.intake.extract import extract
 
 TARGET = CATALOGUE["x86-avx2"]
 

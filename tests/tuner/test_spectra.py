@@ -3,8 +3,8 @@
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
-from tuner.frontend.graph import load_graph
-from tuner.frontend.mend import mend
+from compiler.load import load_graph
+from compiler.passes.legalize import legalize
 
 
 def test_a_sine_that_is_nothing_is_zero(tmp_path):
@@ -22,7 +22,7 @@ def test_a_sine_that_is_nothing_is_zero(tmp_path):
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     path.write_bytes(made.SerializeToString())
     graph = load_graph(path)
-    mend(graph)
+    legalize(graph)
     (conv,) = [node for node in graph.nodes if node.op_type == "Conv"]
     sines = graph.constants[conv.input[1]].reshape(11, 2, 20)[:, 1]
     assert not sines[[0, -1]].any()

@@ -3,8 +3,8 @@ import pytest
 from test_apply import build_and_compare
 from tiny_models import model, node, save
 
+from compiler.load import load_partition
 from tuner.backend.evidence import Evidence
-from tuner.frontend.graph import load_partition
 
 pytestmark = pytest.mark.usefixtures("avx2")
 

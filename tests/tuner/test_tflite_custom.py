@@ -11,8 +11,8 @@ from flatbuffers import flexbuffers
 from tflite_compare import built, by_onnxruntime
 
 from bench.tflite_models import Maker
-from tuner.frontend.onnx_check import ModelError
-from tuner.frontend.tflite.convert import to_onnx
+from compiler.ir.checks import ModelError
+from compiler.readers.tflite.convert import to_onnx
 
 LANDMARKS, IMAGE, CROP = (1, 11, 3), (1, 14, 17, 8), (16, 12)
 OPTIONS = {

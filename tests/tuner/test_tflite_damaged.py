@@ -9,9 +9,9 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 
 from bench.tflite_models import FUSED, SAME, Maker, branches
-from tuner.frontend.onnx_check import ModelError
-from tuner.frontend.tflite.convert import to_onnx
-from tuner.intake.extract import extract
+from compiler.intake.extract import extract
+from compiler.ir.checks import ModelError
+from compiler.readers.tflite.convert import to_onnx
 
 
 def refused(make, *words, outputs=None):
@@ -124,7 +124,7 @@ def test_one_name_for_everything():
 
 
 def test_too_many_operators(monkeypatch):
-    monkeypatch.setattr("tuner.frontend.tflite.file.MAX_NODES", 3)
+    monkeypatch.setattr("compiler.readers.tflite.file.MAX_NODES", 3)
     make = Maker("float32")
     value = make.input((2, 2))
     for _ in range(4):
@@ -133,7 +133,7 @@ def test_too_many_operators(monkeypatch):
 
 
 def test_constants_that_add_up(monkeypatch):
-    monkeypatch.setattr("tuner.frontend.tflite.nodes.MAX_TENSOR_BYTES", 1000)
+    monkeypatch.setattr("compiler.readers.tflite.nodes.MAX_TENSOR_BYTES", 1000)
     refused(convolution("float32"), "constants take more than")
 
 

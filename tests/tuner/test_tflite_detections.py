@@ -6,8 +6,8 @@ from flatbuffers import flexbuffers
 from tflite_compare import assert_same
 
 from bench.tflite_models import Maker
-from tuner.frontend.onnx_check import ModelError
-from tuner.frontend.tflite.convert import to_onnx
+from compiler.ir.checks import ModelError
+from compiler.readers.tflite.convert import to_onnx
 
 COUNT, CLASSES, MOST = 70, 3, 6
 

@@ -5,7 +5,7 @@ import pytest
 from tflite_compare import built, by_litert
 
 from bench.tflite_models import Maker
-from tuner.frontend.tflite.convert import to_onnx
+from compiler.readers.tflite.convert import to_onnx
 
 pytestmark = pytest.mark.usefixtures("avx2")
 ODD = [

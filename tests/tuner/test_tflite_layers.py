@@ -5,10 +5,10 @@ import pytest
 from tflite_compare import assert_same, by_us, inputs_of, operators
 
 from bench.tflite_models import FUSED, SAME, VALID, Maker
+from compiler.load import load_partition
+from compiler.readers.tflite.convert import to_onnx
 from kernels.workload.base import Gemm
 from kernels.workload.narrow import NarrowGemm
-from tuner.frontend.graph import load_partition
-from tuner.frontend.tflite.convert import to_onnx
 
 DTYPES = ("float32", "int8", "uint8")
 

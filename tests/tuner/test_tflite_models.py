@@ -11,13 +11,13 @@ from tvm import relax
 
 from bench.partition_reference import evaluate
 from bench.tflite_models import TYPES, VALID, Maker, branches, mobilenet
+from compiler.intake.extract import extract
+from compiler.ir.own_nodes import OPERATOR, PRODUCT
+from compiler.load import load_partition
+from compiler.readers.tflite.convert import to_onnx
 from kernels.operators.int8.mul import QMul
 from kernels.workload.base import Conv2d, Gemm, QConv2d
 from tuner.backend.apply import build_model
-from tuner.frontend.graph import load_partition
-from tuner.frontend.own_nodes import OPERATOR, PRODUCT
-from tuner.frontend.tflite.convert import to_onnx
-from tuner.intake.extract import extract
 from worker.measure.host import host_target
 
 

@@ -8,8 +8,8 @@ from ai_edge_litert import schema_py_generated as schema
 from tflite_compare import assert_same, by_litert
 
 from bench.tflite_models import SAME, VALID, Maker
-from tuner.frontend.tflite import nearest
-from tuner.operators.resize_taps import Line, taps_of
+from compiler.lower.operators.resize_taps import Line, taps_of
+from compiler.readers.tflite import nearest
 
 IMAGE = (1, 5, 6, 4)
 

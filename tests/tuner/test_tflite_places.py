@@ -6,9 +6,9 @@ from ai_edge_litert.interpreter import Interpreter
 from tflite_compare import assert_same, built, by_litert, by_us, operators
 
 from bench.tflite_models import FUSED, TYPES, VALID, Maker
-from tuner.frontend.graph import load_graph
-from tuner.frontend.onnx_check import ModelError
-from tuner.frontend.tflite.convert import to_onnx
+from compiler.ir.checks import ModelError
+from compiler.load import load_graph
+from compiler.readers.tflite.convert import to_onnx
 
 IMAGE = (1, 5, 6, 4)
 RNG = np.random.default_rng()

@@ -6,8 +6,8 @@ from ai_edge_litert.interpreter import Interpreter
 from tflite_compare import assert_same, built
 
 from bench.tflite_models import FUSED, Maker
-from tuner.frontend.onnx_check import ModelError
-from tuner.frontend.tflite.convert import to_onnx
+from compiler.ir.checks import ModelError
+from compiler.readers.tflite.convert import to_onnx
 
 STEPS, WIDTH, HIDDEN = 5, 7, 9
 

@@ -9,9 +9,9 @@ from flatbuffers import flexbuffers
 from tflite_compare import assert_same
 
 from bench.tflite_models import Maker
-from tuner.frontend.graph import read_model
-from tuner.frontend.onnx_check import ModelError
-from tuner.frontend.tflite.convert import to_onnx
+from compiler.ir.checks import ModelError
+from compiler.load import read_model
+from compiler.readers.tflite.convert import to_onnx
 
 
 def streaming(dtype):

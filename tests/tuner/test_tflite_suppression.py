@@ -5,8 +5,8 @@ import pytest
 from tflite_compare import built, by_litert
 
 from bench.tflite_models import Maker
-from tuner.frontend.onnx_check import ModelError
-from tuner.frontend.tflite.convert import to_onnx
+from compiler.ir.checks import ModelError
+from compiler.readers.tflite.convert import to_onnx
 
 COUNT, MOST = 40, 12
 

@@ -8,10 +8,10 @@ from tflite_compare import assert_same
 from tiny_models import model, node, save
 
 from bench.tflite_models import Maker
+from compiler.intake.extract import extract
+from compiler.ir.checks import ModelError
+from compiler.readers.model_file import read_as_written
 from tuner.backend.apply import build_model
-from tuner.frontend.model_file import read_as_written
-from tuner.frontend.onnx_check import ModelError
-from tuner.intake.extract import extract
 from worker.measure.host import host_target
 
 X = {"x": (2, 3)}

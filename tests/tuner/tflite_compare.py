@@ -11,12 +11,12 @@ from ai_edge_litert.interpreter import Interpreter
 from tvm import relax
 
 from bench.partition_reference import evaluate
+from compiler.ir.checks import check_structure, fix_input_shapes
+from compiler.ir.own_nodes import FRAMES, INTERLEAVE
+from compiler.passes.compilation import Compilation, run
+from compiler.passes.pipeline import PRODUCTS
+from compiler.readers.tflite.convert import to_onnx
 from tuner.backend.apply import build_model
-from tuner.frontend.compilation import Compilation, run
-from tuner.frontend.onnx_check import check_structure, fix_input_shapes
-from tuner.frontend.own_nodes import FRAMES, INTERLEAVE
-from tuner.frontend.pipeline import PRODUCTS
-from tuner.frontend.tflite.convert import to_onnx
 from tuner.runtimes.engines import onnx_session
 from worker.measure.host import host_target
 

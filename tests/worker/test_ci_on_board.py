@@ -11,12 +11,12 @@ from click.testing import Result
 from onnx import TensorProto, helper, numpy_helper
 from typer.testing import CliRunner
 
+from compiler.load import load_partition
 from kernels import registry
 from kernels.layout import Layouts
 from kernels.space import Config
 from kernels.target import CATALOGUE
 from tilefleet.cli import app
-from tuner.frontend.graph import load_partition
 from tuner.log.record import Record, write_log
 from tuner.performance.baseline import Baseline
 from worker.fleet.drivers.simulated import SimulatedBoard

@@ -14,12 +14,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tuner"))
 from c_models import MODELS, feeds, places
 from test_loops_by_data import root
 
+from compiler.load import load_partition
 from kernels.numerics import Numerics
 from kernels.target import CATALOGUE
 from tuner.backend.apply import compile_module, lower_partition, plan_of
 from tuner.backend.on_board import SESSION_S, Board
 from tuner.clibrary.build import Model, make, write
-from tuner.frontend.graph import load_partition
 from worker.fleet.drivers.agent_build import STATIC, agent_triple
 from worker.fleet.drivers.sim_models import SIM_MODELS
 from worker.measure.session import connect

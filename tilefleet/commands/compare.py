@@ -78,10 +78,10 @@ def compare(
     """
     with working(f"{model.name}: looking for runtimes") as say:
         # Here, because they bring TVM along, which no other command should wait for.
+        from compiler.intake.assemble import assembled
         from tilefleet import comparing_simulated
         from tilefleet.comparing import Wanted
         from tilefleet.comparing import compare as run
-        from tuner.intake.assemble import assembled
 
         sets = read_sets(shape)
         if len(sets) > 1:

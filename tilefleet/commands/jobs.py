@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from compiler.intake.shapes import given_of
 from kernels.numerics import Numerics
 from server.jobs.order import Order
 from tilefleet import render
@@ -25,7 +26,6 @@ from tilefleet.commands.options import (
 )
 from tilefleet.commands.shape_options import ShapeOption, read_sets
 from tilefleet.errors import Incomplete, ServerUnreachable, TilefleetError
-from tuner.intake.shapes import given_of
 from tuner.states import JobState
 
 if TYPE_CHECKING:

@@ -314,8 +314,8 @@ def _given_inputs(model: Path, shapes: Sequence[Set], files: list[Path]) -> list
     """What the user's own files hold; TilefleetError for what the model does not take."""
     if not files:
         return []
+    from compiler.intake.shapes import given_sets
     from tuner.backend.given import WrongInputs, given_inputs
-    from tuner.intake.shapes import given_sets
 
     try:
         return given_inputs(model, given_sets(shapes), files)
@@ -334,8 +334,8 @@ def _whole(
     """One file of ``model``, its data and the values of its inputs, which can be read within the limits;
     TilefleetError for what is wrong. What each pass makes of it, for the first of ``sets``, goes into the
     folder ``dump_ir``."""
+    from compiler.intake.assemble import assembled
     from tilefleet.bounded_read import read_once
-    from tuner.intake.assemble import assembled
 
     try:
         with (
@@ -351,9 +351,9 @@ def _whole(
 
 
 def _dump_ir(model: Path, sets: Sequence[Set], folder: Path) -> None:
-    from tuner.frontend.dump import IrDump
-    from tuner.frontend.graph import load_partition
-    from tuner.intake.shapes import given_sets, is_open, sets_of
+    from compiler.dump import IrDump
+    from compiler.intake.shapes import given_sets, is_open, sets_of
+    from compiler.load import load_partition
 
     check_folder(folder)
     load_partition(model, sets_of(sets)[0], is_open(given_sets(sets)[0]), IrDump(folder))
@@ -389,10 +389,10 @@ def _matches(
 ) -> tuple[list[Match], tuple[Part, ...]]:
     """What a build would use of each workload, and what all operators are expected to take."""
     # Here, because they bring TVM along, which no other command should wait for.
+    from compiler.intake.shapes import sets_of
+    from compiler.load import load_partition
     from tuner.backend.apply import plan_of
     from tuner.backend.shares import parts_of, together
-    from tuner.frontend.graph import load_partition
-    from tuner.intake.shapes import sets_of
     from tuner.log import picks
 
     records, relayouts = read_log_file(log)

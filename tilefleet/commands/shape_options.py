@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from tuner.intake.shapes import LEAST_LENGTHS, MOST_SETS, Extent, OpenRange, given_sets, is_open, text_of
+from compiler.intake.shapes import LEAST_LENGTHS, MOST_SETS, Extent, OpenRange, given_sets, is_open, text_of
 
 Set = dict[str, list[Extent]]
 FixedSet = dict[str, list[int]]

@@ -13,6 +13,15 @@ import tvm
 from onnx import NodeProto
 from tvm import relax
 
+from compiler.ir.checks import ModelError, Shapes, first_line, node_name
+from compiler.ir.graph import Array, OnnxGraph, attributes_of
+from compiler.ir.own_nodes import LOOP, OPERATOR, PRODUCT
+from compiler.ir.partition import Partition, Product
+from compiler.load import load_partition, read_model
+from compiler.lower.operators.constants import constant
+from compiler.lower.operators.functions import Functions, function_name
+from compiler.lower.operators.left_to_tvm import import_whole
+from compiler.passes.epilogues.affine import merge_affine
 from kernels import registry
 from kernels.layout import NCHW, stored_shape
 from kernels.numerics import Numerics
@@ -30,12 +39,6 @@ from tuner.backend.looping import Looping, looping
 from tuner.backend.lowered import lowered_product
 from tuner.backend.manifest import Manifest, describe
 from tuner.backend.sequence import sequenced
-from tuner.frontend.affine import merge_affine
-from tuner.frontend.graph import load_partition, read_model
-from tuner.frontend.onnx_check import ModelError, Shapes, first_line, node_name
-from tuner.frontend.onnx_graph import Array, OnnxGraph, attributes_of
-from tuner.frontend.own_nodes import LOOP, OPERATOR, PRODUCT
-from tuner.frontend.partition import Partition, Product
 from tuner.layouts.options import Options, forced
 from tuner.layouts.plan import Plan
 from tuner.layouts.plan import plan as choose
@@ -43,9 +46,6 @@ from tuner.layouts.prices import Prices
 from tuner.log.picks import clock_of, found_for
 from tuner.log.record import Record
 from tuner.log.relayouts import Relayouts, fitting
-from tuner.operators.constants import constant
-from tuner.operators.functions import Functions, function_name
-from tuner.operators.left_to_tvm import import_whole
 
 
 def build_model(

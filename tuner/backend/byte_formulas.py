@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
+from compiler.lower.operators.constants import constant
 from kernels.operators.int8.add import QAdd
 from kernels.operators.int8.base import QOperator
 from kernels.operators.int8.lookup import QLookup
 from kernels.operators.int8.mul import QMul
 from kernels.workload.qconv2d import LIMITS
-from tuner.operators.constants import constant
 
 POINT = 31
 """Bits of a QMul's multiplier behind the point."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from compiler.ir.partition import Partition
+from compiler.passes.chains import merge, pairs_of, workload_of
 from kernels import registry
 from kernels.space import Config
 from kernels.workload.base import AnyChain, ConvChain, QConvChain
 from tuner.backend.evidence import Evidence
-from tuner.frontend.chains import merge, pairs_of, workload_of
-from tuner.frontend.partition import Partition
 
 
 def chain_measured(partition: Partition, evidence: Evidence) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
 
-from tuner.frontend.onnx_graph import OnnxGraph
+from compiler.ir.graph import OnnxGraph
 
 Array = npt.NDArray[Any]
 

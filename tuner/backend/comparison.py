@@ -17,6 +17,9 @@ from typing import Any
 import tvm
 from tvm import relax
 
+from compiler.ir.checks import ModelError, Shapes
+from compiler.load import load_graph, load_partition
+from compiler.passes.epilogues.affine import merge_affine
 from kernels import target as targets
 from kernels.space import Config
 from kernels.target import Target
@@ -37,9 +40,6 @@ from tuner.backend.draws import Draw, draws_of, feeds_of
 from tuner.backend.executable import compile_module
 from tuner.backend.given import read_draws
 from tuner.backend.pieces import cut, cuts_of, exact_inputs
-from tuner.frontend.affine import merge_affine
-from tuner.frontend.graph import load_graph, load_partition
-from tuner.frontend.onnx_check import ModelError, Shapes
 from worker.children.nursery import ChildCrashed, ChildError, Nursery
 from worker.measure.host import host_target
 

@@ -20,12 +20,12 @@ import numpy as np
 import numpy.typing as npt
 from onnx import ModelProto, ValueInfoProto
 
+from compiler.ir.checks import Shapes
+from compiler.ir.own_nodes import HALVES
+from compiler.readers.model_file import is_tflite, read_as_written
 from tuner.backend import evaluation, litert
 from tuner.backend.choices import Places, chosen_by, places_of
 from tuner.backend.evaluation import load_arrays
-from tuner.frontend.model_file import is_tflite, read_as_written
-from tuner.frontend.onnx_check import Shapes
-from tuner.frontend.own_nodes import HALVES
 
 Array = npt.NDArray[Any]
 Feeds = Mapping[str, Array]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from compiler.ir.graph import OnnxGraph
 from tuner.backend.definition import DEADLINE_S, Definition, Source, Undefined, define_each
 from tuner.backend.draws import Draw, fallbacks_of
-from tuner.frontend.onnx_graph import OnnxGraph
 
 Defined = tuple[Draw, Definition | Undefined]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tuner.frontend.onnx_graph import OnnxGraph, TensorInfo
+from compiler.ir.graph import OnnxGraph, TensorInfo
 
 Array = npt.NDArray[Any]
 Feeds = dict[str, Array]

@@ -8,7 +8,7 @@ import tvm
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from tuner.operators.nothing import nothing
+from compiler.lower.operators.nothing import nothing
 
 
 def without_empty(module: Any) -> Any:

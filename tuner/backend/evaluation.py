@@ -15,9 +15,9 @@ import numpy.typing as npt
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
 
+from compiler.ir.checks import first_line
 from tuner.backend import litert
 from tuner.backend.error import error_of
-from tuner.frontend.onnx_check import first_line
 
 Array = npt.NDArray[Any]
 
@@ -211,8 +211,8 @@ def _of_tflite(
     """What LiteRT makes of the file, and of tensors that it does not show our conversion; and for which
     inputs: of a file with states, those that the first of two runs leaves."""
     # Here, because the schema is some two hundred modules, which other models need not wait for.
-    from tuner.frontend.tflite.first_states import first_states
-    from tuner.frontend.tflite.rounding import data_as_bytes, of_16_bits
+    from compiler.readers.tflite.first_states import first_states
+    from compiler.readers.tflite.rounding import data_as_bytes, of_16_bits
 
     data, names = (folder / TFLITE).read_bytes(), list(feeds)
     states = first_states(data)

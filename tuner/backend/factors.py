@@ -6,14 +6,14 @@ from typing import Any
 
 from tvm import relax
 
+from compiler.lower.operators.constants import constant
+from compiler.lower.operators.functions import Functions, name_of
 from kernels import registry
 from kernels.layout import stored_shape
 from kernels.operators.scaled_weights import build_scaled_weights, places_of
 from kernels.space import Config
 from kernels.target import Target
 from kernels.workload.base import Conv2d
-from tuner.operators.constants import constant
-from tuner.operators.functions import Functions, name_of
 
 
 def times_factors(data: Any, factors: Any, layout: str) -> Any:

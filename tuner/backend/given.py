@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from compiler.intake.shapes import FixedShapes, OpenRange, Shapes, at_length, is_open, text_of
+from compiler.ir.graph import OnnxGraph
+from compiler.load import load_graph
 from tuner.backend.draws import Draw, Range, ranges_of
-from tuner.frontend.graph import load_graph
-from tuner.frontend.onnx_graph import OnnxGraph
-from tuner.intake.shapes import FixedShapes, OpenRange, Shapes, at_length, is_open, text_of
 
 Array = npt.NDArray[Any]
 

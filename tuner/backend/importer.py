@@ -8,6 +8,21 @@ from typing import Any
 from onnx import NodeProto, helper
 from tvm import relax
 
+from compiler.analysis.bounds import INDICES
+from compiler.analysis.tvm_support import unsupported_nodes
+from compiler.ir.checks import ModelError, node_name
+from compiler.ir.elementwise import BINARY
+from compiler.ir.graph import STRINGS, OnnxGraph, attributes_of
+from compiler.ir.own_nodes import COMPUTED, CUT, LOOP, OPERATOR, PRODUCT, RECURRENT
+from compiler.ir.partition import Partition, Product
+from compiler.lower.operators.border import DEQUANTIZE, DYNAMIC, QUANTIZE, border_of, scales_of_sums
+from compiler.lower.operators.bounds import Looking
+from compiler.lower.operators.constants import constant
+from compiler.lower.operators.cut import cut
+from compiler.lower.operators.functions import Functions
+from compiler.lower.operators.left_to_tvm import TvmImporter, quiet
+from compiler.lower.operators.nothing import nothing
+from compiler.lower.operators.recurrent import recurrent
 from kernels.layout import NCHW, NHWC, PLAIN, stored_shape
 from kernels.operators.int8.base import stored
 from kernels.target import Target
@@ -15,22 +30,7 @@ from kernels.workload.base import OfActivations, QConv2d, QConvChain
 from tuner.backend.looping import Looping
 from tuner.backend.stored import StoredTensors, constant_operand
 from tuner.backend.stored_bytes import BYTES, ByteTensors
-from tuner.frontend.bounds import INDICES
-from tuner.frontend.elementwise import BINARY
-from tuner.frontend.onnx_check import ModelError, node_name
-from tuner.frontend.onnx_graph import STRINGS, OnnxGraph, attributes_of
-from tuner.frontend.own_nodes import COMPUTED, CUT, LOOP, OPERATOR, PRODUCT, RECURRENT
-from tuner.frontend.partition import Partition, Product
-from tuner.frontend.tvm_support import unsupported_nodes
 from tuner.layouts.plan import Plan
-from tuner.operators.border import DEQUANTIZE, DYNAMIC, QUANTIZE, border_of, scales_of_sums
-from tuner.operators.bounds import Looking
-from tuner.operators.constants import constant
-from tuner.operators.cut import cut
-from tuner.operators.functions import Functions
-from tuner.operators.left_to_tvm import TvmImporter, quiet
-from tuner.operators.nothing import nothing
-from tuner.operators.recurrent import recurrent
 
 EmitProduct = Callable[[Any, int, Any, Sequence[Any]], Any]
 """(block builder, index of a product, data, what it takes after its constants: a residual and factors of the
@@ -81,7 +81,7 @@ def _proto(graph: OnnxGraph) -> Any:
 
 
 class _Importer(TvmImporter):
-    """Each node by what computes it: a kernel, a function of ours (``tuner/operators``), or TVM.
+    """Each node by what computes it: a kernel, a function of ours (``compiler/lower/operators``), or TVM.
 
     TVM's importer knows NCHW alone (``_nodes``). What lies otherwise is kept in ``_stored``, and images of
     integers in ``_bytes``.

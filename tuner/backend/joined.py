@@ -15,11 +15,11 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm.script.ir_builder import tirx as T
 from tvm_ffi import structural_equal, structural_hash
 
+from compiler.intake.shapes import text_of
+from compiler.ir.checks import Shapes
 from kernels.emit.compile import KERNEL_ATTRIBUTE
 from kernels.emit.function import Function
 from tuner.backend.sequence import PART, SEQUENCE, sequenced
-from tuner.frontend.onnx_check import Shapes
-from tuner.intake.shapes import text_of
 
 REFUSE = "refuse_shapes"
 """The function that fails, with the shapes there are in its message."""

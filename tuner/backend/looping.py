@@ -18,6 +18,10 @@ from tvm import relax, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
+from compiler.ir.checks import ModelError, node_name
+from compiler.ir.graph import attributes_of
+from compiler.lower.operators.constants import constant
+from compiler.lower.operators.functions import OPAQUE
 from kernels.arithmetic import ceil_div
 from kernels.emit.compile import KERNEL_ATTRIBUTE
 from kernels.emit.refusal import Errors
@@ -27,10 +31,6 @@ from tuner.backend.program import NotStraight, Port, Program, Storage, program_o
 from tuner.backend.sequence import LEAST_ARENA, PART, CallSequence, has_bfloat16
 from tuner.backend.structures import as_pointer
 from tuner.backend.turns import ATTRIBUTE, Turns
-from tuner.frontend.onnx_check import ModelError, node_name
-from tuner.frontend.onnx_graph import attributes_of
-from tuner.operators.constants import constant
-from tuner.operators.functions import OPAQUE
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from typing import Any
 import tvm
 from tvm import relax, te, tirx
 
+from compiler.ir.partition import Product
+from compiler.lower.operators.constants import constant
 from kernels.workload.base import Activation, Conv2d, Gemm
 from kernels.workload.qconv2d import QConv2d
-from tuner.frontend.partition import Product
-from tuner.operators.constants import constant
 
 
 def lowered_product(builder: Any, product: Product, data: Any, *others: Any) -> Any:

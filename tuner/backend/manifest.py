@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from compiler.ir.partition import Partition
 from kernels import registry
 from kernels import target as targets
 from kernels.layout import PLAIN, Layouts
@@ -16,7 +17,6 @@ from kernels.workload import base as workloads
 from kernels.workload.base import Workload
 from tuner.backend.check import TOLERANCE
 from tuner.backend.shares import Part, parts_of, together, tuned_share
-from tuner.frontend.partition import Partition
 from tuner.layouts.plan import Conversion, Plan
 from tuner.log.record import Record
 

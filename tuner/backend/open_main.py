@@ -9,6 +9,7 @@ from typing import Any
 
 from tvm import relax, tirx
 
+from compiler.intake.shapes import Shapes, text_of
 from kernels.open_size import Open
 from kernels.target import CATALOGUE
 from tuner.backend.joined import NOTHING, add_refusal
@@ -21,7 +22,6 @@ from tuner.backend.open_sizes import (
     read_open,
     typed,
 )
-from tuner.intake.shapes import Shapes, text_of
 
 ENTRY = "main_0"
 """The function that ``main`` calls."""

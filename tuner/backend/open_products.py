@@ -8,6 +8,7 @@ from typing import Any
 
 from tvm import tirx
 
+from compiler.ir.checks import ModelError
 from kernels import registry
 from kernels.emit import tir
 from kernels.emit.function import Function
@@ -26,7 +27,6 @@ from kernels.space import Config
 from kernels.target import Target
 from kernels.workload.base import Attention, Gemm, View, Workload
 from kernels.workload.qconv2d import QConv2d
-from tuner.frontend.onnx_check import ModelError
 
 Shape = tuple[Size, ...]
 OWN_LENGTH = "tilefleet.own_length"

@@ -21,6 +21,13 @@ from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
 from tvm_ffi import structural_equal
 
+from compiler.intake.shapes import OpenRange, Shapes, at_length
+from compiler.ir.checks import ModelError
+from compiler.ir.partition import Partition
+from compiler.load import load_partition
+from compiler.lower.operators.bounds import BOUNDS, open_bounds
+from compiler.lower.operators.constants import constant
+from compiler.lower.operators.functions import function_name
 from kernels.emit.compile import KERNEL_ATTRIBUTE
 from kernels.emit.function import Function
 from kernels.layout import NCHW
@@ -45,14 +52,7 @@ from tuner.backend.open_products import (
 from tuner.backend.open_sequence import OpenSequence
 from tuner.backend.program import Call, NotStraight, Program, Storage, program_of
 from tuner.backend.sequence import SEQUENCE, has_bfloat16
-from tuner.frontend.graph import load_partition
-from tuner.frontend.onnx_check import ModelError
-from tuner.frontend.partition import Partition
-from tuner.intake.shapes import OpenRange, Shapes, at_length
 from tuner.layouts.plan import Plan
-from tuner.operators.bounds import BOUNDS, open_bounds
-from tuner.operators.constants import constant
-from tuner.operators.functions import function_name
 
 PRODUCT = "tilefleet_product_"
 """What stands for a product until its function is made; its number follows."""

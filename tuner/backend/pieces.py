@@ -12,8 +12,8 @@ from typing import Any
 import numpy.typing as npt
 from onnx import AttributeProto, GraphProto, ModelProto, ValueInfoProto, helper
 
+from compiler.ir.graph import OnnxGraph
 from tuner.backend.choices import CHOICES, feeds_of_choices, feeds_of_steps, is_step
-from tuner.frontend.onnx_graph import OnnxGraph
 
 Array = npt.NDArray[Any]
 

@@ -11,7 +11,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from tuner.frontend.onnx_graph import Array
+from compiler.ir.graph import Array
 
 SIZES = "vm.builtin.tensor_to_shape"
 """What TVM's machine reads sizes from a tensor by."""
@@ -197,7 +197,7 @@ class _Walk:
         return tuple(writes) if isinstance(call.ty, relax.TupleType) else writes[0]
 
     def _part(self, call: Any, reads: tuple[Any, ...]) -> _Part | None:
-        """What a call makes that does nothing but cut (``tuner/operators/cut.py``)."""
+        """What a call makes that does nothing but cut (``compiler/lower/operators/cut.py``)."""
         if isinstance(call.ty, relax.TupleType) or not self._extents:
             return None
         counts = {

@@ -15,6 +15,7 @@ from tvm import relax, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
+from compiler.lower.operators.constants import constant
 from kernels.emit.compile import KERNEL_ATTRIBUTE
 from kernels.emit.refusal import Errors
 from kernels.emit.tir import scratch
@@ -39,7 +40,6 @@ from tuner.backend.structures import (
     stack,
     tensor_fields,
 )
-from tuner.operators.constants import constant
 
 PART = "tilefleet.part_of_loop"
 """Attribute of a function that another calls by its name."""

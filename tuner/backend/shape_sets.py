@@ -7,6 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from compiler.intake.shapes import (
+    FixedShapes,
+    GivenShapes,
+    OpenRange,
+    Shapes,
+    at_length,
+    given_sets,
+    is_open,
+    sets_of,
+    text_of,
+)
+from compiler.ir.checks import ModelError
+from compiler.load import load_partition
 from kernels import target as targets
 from kernels.numerics import Numerics
 from kernels.target import Target
@@ -19,19 +32,6 @@ from tuner.backend.manifest import Manifest, describe, of_all
 from tuner.backend.open_main import open_module
 from tuner.backend.open_sizes import OpenCalls, OpenModel, Sample, open_calls, read_open
 from tuner.backend.sequence import sequenced
-from tuner.frontend.graph import load_partition
-from tuner.frontend.onnx_check import ModelError
-from tuner.intake.shapes import (
-    FixedShapes,
-    GivenShapes,
-    OpenRange,
-    Shapes,
-    at_length,
-    given_sets,
-    is_open,
-    sets_of,
-    text_of,
-)
 from tuner.log.record import Record
 from tuner.log.relayouts import Relayouts
 

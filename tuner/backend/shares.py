@@ -9,11 +9,11 @@ from typing import Any
 
 from onnx import NodeProto
 
+from compiler.ir.graph import OnnxGraph
+from compiler.ir.own_nodes import PRODUCT
+from compiler.ir.partition import Partition
 from kernels.emit import machine
 from kernels.target import Target
-from tuner.frontend.onnx_graph import OnnxGraph
-from tuner.frontend.own_nodes import PRODUCT
-from tuner.frontend.partition import Partition
 from tuner.layouts.plan import Plan
 
 FREE = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Shape", "Cast"}

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
+from compiler.ir.graph import Array, OnnxGraph
+from compiler.lower.operators.constants import constant
+from compiler.lower.operators.functions import Functions
+from compiler.lower.operators.layouts import Generated
 from kernels.layout import NCHW, block_of, stored_shape, to_layout
 from kernels.operators.relayout import build_relayout, is_free
 from kernels.target import Target
-from tuner.frontend.onnx_graph import Array, OnnxGraph
 from tuner.layouts.plan import Plan
-from tuner.operators.constants import constant
-from tuner.operators.functions import Functions
-from tuner.operators.layouts import Generated
 
 
 class StoredTensors:

@@ -8,6 +8,9 @@ from typing import Any
 
 from tvm import relax
 
+from compiler.ir.graph import Array
+from compiler.lower.operators.constants import constant
+from compiler.lower.operators.functions import Functions
 from kernels.int8.quantization import Quantization
 from kernels.layout import NCHW, NHWC, stored_shape
 from kernels.operators.int8.base import QOperator, stored
@@ -17,9 +20,6 @@ from kernels.operators.int8.relayout import build_qrelayout
 from kernels.target import Target
 from kernels.workload.qconv2d import LIMITS
 from tuner.backend.byte_formulas import formula_of
-from tuner.frontend.onnx_graph import Array
-from tuner.operators.constants import constant
-from tuner.operators.functions import Functions
 
 BYTES = ("int8", "uint8")
 

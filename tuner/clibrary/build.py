@@ -9,6 +9,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from compiler.intake.shapes import FixedShapes, Shapes, is_open, sets_of
+from compiler.ir.checks import ModelError
+from compiler.ir.graph import OnnxGraph
+from compiler.load import load_partition
 from kernels.emit.compile import MODEL_PIPELINE
 from kernels.loops.open import LENGTH
 from kernels.numerics import Numerics
@@ -31,10 +35,6 @@ from tuner.clibrary.source import source
 from tuner.clibrary.toolchain import archive, compile_c, stripped
 from tuner.clibrary.turning import parts_of, planned_loops, turns_of, with_parts
 from tuner.clibrary.weights import weights_of
-from tuner.frontend.graph import load_partition
-from tuner.frontend.onnx_check import ModelError
-from tuner.frontend.onnx_graph import OnnxGraph
-from tuner.intake.shapes import FixedShapes, Shapes, is_open, sets_of
 from tuner.log.record import Record
 from tuner.log.relayouts import Relayouts
 

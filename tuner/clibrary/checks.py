@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from compiler.intake.shapes import FixedShapes, OpenRange, at_length
 from tuner.backend.check import Check, worst
 from tuner.backend.comparison import Build
 from tuner.backend.given import GivenInputs
@@ -17,7 +18,6 @@ from tuner.clibrary.build import Made, Model, only, ports_at
 from tuner.clibrary.header import header
 from tuner.clibrary.source import source
 from tuner.clibrary.toolchain import compile_c, link_shared
-from tuner.intake.shapes import FixedShapes, OpenRange, at_length
 
 Builds = Mapping[int | None, Build]
 

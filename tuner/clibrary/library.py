@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from compiler.intake.shapes import OpenRange
 from kernels.arithmetic import ceil_div
 from kernels.open_size import Size
 from kernels.target import Target
@@ -17,7 +18,6 @@ from tuner.clibrary.cpu import Needs
 from tuner.clibrary.parallel import Fork
 from tuner.clibrary.refusals import Texts, offsets_of, refusals_of
 from tuner.clibrary.weights import Weights
-from tuner.intake.shapes import OpenRange
 
 
 @dataclass(frozen=True)

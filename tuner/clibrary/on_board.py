@@ -10,6 +10,7 @@ from typing import Any
 
 import tvm
 
+from compiler.ir.graph import Array
 from tuner.backend.arena import ALIGNMENT
 from tuner.backend.comparison import Build, Main, Send, check_and_locate
 from tuner.backend.on_board import SESSION_S, Board
@@ -21,7 +22,6 @@ from tuner.clibrary.library import Library
 from tuner.clibrary.loaded import CallError
 from tuner.clibrary.source import source
 from tuner.clibrary.toolchain import compile_c, link_shared
-from tuner.frontend.onnx_graph import Array
 from worker.measure.session import connect, take
 from worker.measure.wire import Wire
 

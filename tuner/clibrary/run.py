@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from compiler.ir.graph import Array
 from tuner.backend.comparison import Build, Main, Send, check_and_locate
 from tuner.clibrary.loaded import Loaded
-from tuner.frontend.onnx_graph import Array
 
 
 def check_in_child(payload: dict[str, Any], send: Send) -> dict[str, Any]:

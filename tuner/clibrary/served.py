@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from compiler.intake.shapes import given_sets, text_of
 from kernels import target as targets
 from kernels.numerics import Numerics
 from tuner.backend.check import Check, Delivery
@@ -15,7 +16,6 @@ from tuner.backend.definition import DEADLINE_S
 from tuner.clibrary import on_board, run
 from tuner.clibrary.build import Made, Model, make, write
 from tuner.clibrary.checks import builds_of, digest_of, link_alone, told_of, worst_of
-from tuner.intake.shapes import given_sets, text_of
 from tuner.log.record import Record
 from tuner.log.relayouts import read_relayouts
 

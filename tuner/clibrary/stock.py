@@ -7,14 +7,14 @@ from pathlib import Path
 import tvm
 from tvm.relax.backend.cpu_generic import pipeline
 
+from compiler.ir.checks import ModelError, Shapes
+from compiler.load import read_model
+from compiler.lower.operators.left_to_tvm import import_whole
 from kernels.target import Target
 from tuner.backend.program import NotStraight, program_of
 from tuner.clibrary.build import Made, compiled
 from tuner.clibrary.library import Library
 from tuner.clibrary.weights import weights_of
-from tuner.frontend.graph import read_model
-from tuner.frontend.onnx_check import ModelError, Shapes
-from tuner.operators.left_to_tvm import import_whole
 
 _TVM = "default"
 """TVM's own passes over functions."""

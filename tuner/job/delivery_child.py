@@ -19,6 +19,8 @@ import tvm
 from tvm import relax
 from tvm_ffi import structural_equal
 
+from compiler.intake.shapes import sets_of
+from compiler.lower.operators.functions import function_name
 from kernels import target as targets
 from kernels.numerics import Numerics
 from kernels.target import Target
@@ -34,11 +36,9 @@ from tuner.backend.on_board import SESSION_S, Board, BoardModel
 from tuner.backend.profile import Profile, profile, profile_of
 from tuner.backend.shape_sets import Lowered, Variant, lower_sets
 from tuner.backend.verdict import DELIVERED, UNTUNED, Verdict
-from tuner.intake.shapes import sets_of
 from tuner.job.race import race
 from tuner.log.record import Record
 from tuner.log.relayouts import Relayouts, read_relayouts
-from tuner.operators.functions import function_name
 from worker.measure.session import connect, crash_of, take
 from worker.measure.wire import Wire
 

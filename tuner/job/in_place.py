@@ -20,6 +20,10 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from compiler.ir.partition import Product
+from compiler.load import load_partition
+from compiler.lower.operators.functions import function_name
+from compiler.passes.epilogues.affine import merge_affine
 from kernels import registry
 from kernels import target as targets
 from kernels.emit.compile import compile_object
@@ -32,12 +36,8 @@ from tuner.backend.apply import build_model, plan_of
 from tuner.backend.chained import chain_as
 from tuner.backend.draws import feeds_of
 from tuner.backend.manifest import describe
-from tuner.frontend.affine import merge_affine
-from tuner.frontend.graph import load_partition
-from tuner.frontend.partition import Product
 from tuner.log.record import Record
 from tuner.log.relayouts import read_relayouts
-from tuner.operators.functions import function_name
 from worker.build.build import ENTRY
 from worker.build.toolchain import link
 from worker.measure.session import take

@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from compiler.intake.shapes import sets_of
 from kernels import target as targets
 from kernels.layout import Layouts
 from kernels.space import Config
-from tuner.intake.shapes import sets_of
 from tuner.job.doubts import take_over
 from tuner.job.engine import Engine
 from tuner.job.patience import patiently

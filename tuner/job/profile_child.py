@@ -11,6 +11,7 @@ from typing import Any
 import tvm
 from tvm import relax
 
+from compiler.load import load_partition
 from kernels import target as targets
 from kernels.numerics import Numerics
 from tuner.backend.apply import lower_partition, plan_of
@@ -21,7 +22,6 @@ from tuner.backend.executable import compile_module
 from tuner.backend.manifest import describe
 from tuner.backend.on_board import SESSION_S, Board
 from tuner.backend.profile import Profile, profile
-from tuner.frontend.graph import load_partition
 from tuner.job.delivery_child import (
     LEAST,
     LONGEST_S,

@@ -12,8 +12,8 @@ from typing import Any
 
 import tvm
 
+from compiler.readers.model_file import is_tflite
 from tuner.backend.verdict import Verdict
-from tuner.frontend.model_file import is_tflite
 from tuner.runtimes.engines import LOAD, Array
 from tuner.runtimes.prepare import installed
 from tuner.runtimes.turns import take_turns

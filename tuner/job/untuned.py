@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from compiler.intake.shapes import sets_of
+from compiler.load import load_partition
 from kernels import target as targets
 from kernels.numerics import Numerics
 from tuner.backend.apply import plan_of
 from tuner.backend.shares import parts_of
-from tuner.frontend.graph import load_partition
-from tuner.intake.shapes import sets_of
 
 
 def untuned_in_child(payload: dict[str, Any]) -> dict[str, Any]:

@@ -6,19 +6,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from compiler.ir.graph import attributes_of
+from compiler.ir.own_nodes import PRODUCT
+from compiler.ir.partition import Partition, Product
+from compiler.lower.operators import rule_of
+from compiler.lower.operators.border import DEQUANTIZE, border_of, scales_of_sums
+from compiler.lower.operators.layouts import Rule, is_image
 from kernels.layout import NCHW, NHWC, Layouts, layouts_for
 from kernels.operators.relayout import is_free, predict_relayout
 from kernels.target import Target
 from kernels.workload.base import Conv2d, ConvChain
-from tuner.frontend.onnx_graph import attributes_of
-from tuner.frontend.own_nodes import PRODUCT
-from tuner.frontend.partition import Partition, Product
 from tuner.layouts.options import Option, Options
 from tuner.layouts.prices import Prices
 from tuner.layouts.solve import Link, State, Tensor, solve
-from tuner.operators import rule_of
-from tuner.operators.border import DEQUANTIZE, border_of, scales_of_sums
-from tuner.operators.layouts import Rule, is_image
 
 
 @dataclass(frozen=True)

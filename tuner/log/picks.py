@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from compiler.intake.extract import extract
+from compiler.intake.shapes import GivenShapes
 from kernels import registry
 from kernels.layout import PLAIN, Layouts
 from kernels.numerics import Numerics
 from kernels.space import Config
 from kernels.target import Target
 from kernels.workload.base import AnyChain, Conv2d, Epilogue, Gemm, NarrowGemm, Workload
-from tuner.intake.extract import extract
-from tuner.intake.shapes import GivenShapes
 from tuner.log.record import Record
 
 T = TypeVar("T")

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from onnx import ModelProto, ValueInfoProto, helper
 
+from compiler.ir.checks import Shapes, fix_input_shapes, nested
+from compiler.ir.names import fresh, names_of, reads
+from compiler.passes.cleanup.topological_sort import sort
+from compiler.readers.model_file import parse_file
 from tuner.clibrary.library import Library
-from tuner.frontend.model_file import parse_file
-from tuner.frontend.names import fresh, names_of, reads
-from tuner.frontend.onnx_check import Shapes, fix_input_shapes, nested
-from tuner.frontend.order import sort
 from tuner.ortmodel.abi import ELEMENT_TYPES
 from tuner.ortmodel.library import domain_of
 

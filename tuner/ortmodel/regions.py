@@ -16,15 +16,15 @@ import numpy as np
 import onnx
 from onnx import ModelProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
+from compiler.intake.trial import try_import
+from compiler.ir.checks import ModelError, Shapes, first_line, nested, node_name
+from compiler.ir.names import reads
+from compiler.ir.own_nodes import PRODUCT, RECURRENT
+from compiler.load import load_partition
+from compiler.passes.cleanup.topological_sort import sort
+from compiler.passes.epilogues.affine import merge_affine
+from compiler.passes.shapes.folding import NEVER_FOLDED, PROPAGATED_ELEMENTS
 from tuner.clibrary.header import C_TYPES
-from tuner.frontend.affine import merge_affine
-from tuner.frontend.folding import NEVER_FOLDED, PROPAGATED_ELEMENTS
-from tuner.frontend.graph import load_partition
-from tuner.frontend.names import reads
-from tuner.frontend.onnx_check import ModelError, Shapes, first_line, nested, node_name
-from tuner.frontend.order import sort
-from tuner.frontend.own_nodes import PRODUCT, RECURRENT
-from tuner.intake.trial import try_import
 from tuner.ortmodel.abi import ELEMENT_TYPES
 from tuner.ortmodel.model import Region
 from tuner.ortmodel.session import NotRun, Ports, inferred

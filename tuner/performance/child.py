@@ -11,6 +11,8 @@ from typing import Any
 
 import tvm
 
+from compiler.load import load_partition
+from compiler.lower.operators.functions import function_name
 from kernels import target as targets
 from kernels.numerics import Numerics
 from tuner.backend.apply import lower_partition, plan_of
@@ -19,11 +21,9 @@ from tuner.backend.draws import feeds_of
 from tuner.backend.executable import Compiled, compile_module
 from tuner.backend.manifest import Manifest, describe
 from tuner.backend.on_board import SESSION_S, Board
-from tuner.frontend.graph import load_partition
 from tuner.job.delivery_child import check_on_board, cold_functions, kind_of
 from tuner.log.record import Record
 from tuner.log.relayouts import read_relayouts
-from tuner.operators.functions import function_name
 from tuner.performance.assembly import assembly_of
 from tuner.performance.timed import Part, Timed
 from worker.measure.session import connect, take

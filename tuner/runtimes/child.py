@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from compiler.load import load_partition
+from compiler.readers.model_file import read_as_written
 from kernels import target as targets
 from kernels.numerics import Numerics
 from tuner.backend.apply import build_default, build_model, export
@@ -19,8 +21,6 @@ from tuner.clibrary.build import Made, Model, make, write
 from tuner.clibrary.stock import make_stock
 from tuner.clibrary.toolchain import link_shared
 from tuner.clibrary.wheel import link_loadable
-from tuner.frontend.graph import load_partition
-from tuner.frontend.model_file import read_as_written
 from tuner.log.record import Record
 from tuner.log.relayouts import read_relayouts
 from tuner.runtimes.engines import Unable, read_arrays

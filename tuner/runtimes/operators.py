@@ -9,9 +9,9 @@ from functools import cache
 import onnx
 from onnx import GraphProto, ModelProto, NodeProto
 
-from tuner.frontend.onnx_check import ModelError, nested, node_name
-from tuner.frontend.own_nodes import OWN_DOMAIN
-from tuner.intake.trial import LISTED, WAY_OUT
+from compiler.intake.trial import LISTED, WAY_OUT
+from compiler.ir.checks import ModelError, nested, node_name
+from compiler.ir.own_nodes import OWN_DOMAIN
 
 MICROSOFT, OPENVINO = "com.microsoft", "org.openvinotoolkit"
 

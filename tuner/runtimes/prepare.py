@@ -12,8 +12,8 @@ from pathlib import Path
 
 from onnx import ModelProto
 
-from tuner.frontend.model_file import is_tflite
-from tuner.frontend.onnx_check import nested
+from compiler.ir.checks import nested
+from compiler.readers.model_file import is_tflite
 from tuner.runtimes.engines import LOAD, Array, Engine, Unable
 
 PACKAGES = {

@@ -15,11 +15,11 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from tvm import relax
 
+from compiler.intake.extract import extract
+from compiler.ir.checks import ModelError
 from kernels.target import CATALOGUE
 from tuner.backend.apply import build_model
 from tuner.backend.comparison import run
-from tuner.frontend.onnx_check import ModelError
-from tuner.intake.extract import extract
 from tuner.runtimes.engines import onnx_session
 
 TARGET = CATALOGUE["x86-avx2"]

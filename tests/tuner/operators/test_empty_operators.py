@@ -25,9 +25,9 @@ from one_operator import TARGET, Constant, case, const
 from onnx.shape_inference import infer_shapes
 from tvm import relax
 
+from compiler.ir.checks import ModelError
 from tuner.backend.apply import build_model
 from tuner.backend.comparison import run
-from tuner.frontend.onnx_check import ModelError
 
 TABLES = (elementwise, layers, moves, recurrent, reductions, resizes, windows)
 EVERY = 58

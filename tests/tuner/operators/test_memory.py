@@ -13,8 +13,8 @@ import windows
 from one_operator import case, const
 from sanitized import run_sanitized
 
-from tuner.frontend.onnx_check import ModelError
-from tuner.operators import bounds
+from compiler.ir.checks import ModelError
+from compiler.lower.operators import bounds
 
 TABLES = (elementwise, layers, moves, recurrent, reductions, resizes, windows)
 EVERY = [row for table in TABLES for row in table.CASES if row.arrays and not row.refused]

@@ -1,0 +1,1 @@
+"""Operators become functions of TVM: it is imported from here down."""

@@ -1,0 +1,1 @@
+"""Order, unread nodes, outputs, functions, sparse constants and operator sets of a model."""

@@ -1,0 +1,1 @@
+"""What follows a product and is computed along with it."""

@@ -1,0 +1,1 @@
+"""Operators of other domains, written in those of ONNX."""

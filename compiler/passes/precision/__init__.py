@@ -1,0 +1,1 @@
+"""Floats of 16 bits and weights of few bits."""

@@ -1,0 +1,1 @@
+"""Shapes are inferred, and constants computed."""

@@ -1,0 +1,1 @@
+"""Model files become ONNX models."""
