@@ -40,7 +40,7 @@ def _parsed(path: str | Path, shapes: Shapes | None) -> ModelProto:
 def load_graph(path: str | Path, shapes: Shapes | None = None) -> OnnxGraph:
     """Read the model at ``path``, fold its constants and infer all shapes.
 
-    Raises ModelError as ``read_model`` does, and for a tensor whose shape stays unknown or is too large.
+    Raises ModelError as ``read_model`` does, and for a tensor of unknown shape or too large.
     """
     try:
         return graph_of(read_model(path, shapes))

@@ -1,4 +1,4 @@
-"""Within which bounds the indices are that a node is given, and where these come from."""
+"""Bounds of the indices that a node reads, and where the indices come from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which convolution an ONNX node is, without its constants."""
+"""The geometry of an ONNX convolution, without its constants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Between which numbers the integers of a graph are, whatever its inputs hold."""
+"""Ranges of the integers of a graph, whatever its inputs hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operations of products that no kernel computes, as far as their shapes tell."""
+"""Count the operations of products that no kernel computes, where their shapes are known."""
 
 from __future__ import annotations
 

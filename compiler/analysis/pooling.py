@@ -1,4 +1,4 @@
-"""Poolings of a graph, as our kernels compute them."""
+"""Pools of a graph, as our kernels compute them."""
 
 from __future__ import annotations
 

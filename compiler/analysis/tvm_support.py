@@ -1,4 +1,4 @@
-"""What of a graph can be imported."""
+"""Which operators TVM's importer takes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What there is to tune in a model."""
+"""Extract what there is to tune in a model."""
 
 from __future__ import annotations
 

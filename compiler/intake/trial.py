@@ -1,4 +1,4 @@
-"""The import of a model tried before anything is tuned: what cannot be built is refused at once."""
+"""Try a model's import before anything is tuned: what cannot be built is refused at once."""
 
 from __future__ import annotations
 

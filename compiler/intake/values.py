@@ -1,4 +1,4 @@
-"""Inputs that a user gives a value once and for all."""
+"""Inputs that a user fixes to a value."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ MAX_NODES = 50_000
 MOST_AXES = 1024
 """No tensor has more."""
 NESTING = ("If", "Loop", "Scan", "SequenceMap")
-"""Operators whose nested graphs are read."""
+"""Operators with nested graphs that are read."""
 
 MICROSOFT = "com.microsoft"
 WAYS_OUT = {
@@ -61,7 +61,7 @@ class ModelError(ValueError):
 
 
 class OpenShapes(ModelError):
-    """Inputs whose shapes nothing tells; ``declared`` is what the model says of them."""
+    """Inputs without a known shape; ``declared`` is what the model says of them."""
 
     def __init__(self, declared: Mapping[str, Sequence[int | str] | None]) -> None:
         self.declared = declared

@@ -1,4 +1,4 @@
-"""What replaces one node of a model as it is written, before anything is known of shapes."""
+"""The replacement of one node, written before shapes are known."""
 
 from __future__ import annotations
 

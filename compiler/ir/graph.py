@@ -15,7 +15,7 @@ QUANTA = ("int4", "uint4", "int8", "uint8", "int32")
 STRINGS = "object"
 """What numpy calls strings."""
 SIZED_BY_DATA = ("Compress", "NonMaxSuppression", "NonZero", "Unique")
-"""Operators whose results have other shapes for other data."""
+"""Operators that give results of other shapes for other data."""
 
 
 @dataclass(frozen=True)

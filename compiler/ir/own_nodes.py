@@ -19,7 +19,7 @@ NEEDS = "tilefleet.needs"
 """Key of the metadata of a Gather of which places count from the start alone: in JSON, the node of the model
 that needs them, and what they are to it."""
 CELL_CLIP = "tilefleet.cell_clip"
-"""Key of the metadata of an LSTM whose memory stays within this number of zero: TFLite's."""
+"""Key of the metadata of an LSTM that keeps its memory within this number of zero: TFLite's."""
 INTERLEAVE = "TilefleetInterleave"
 """Operator of a node that makes pixels of channels; its attributes are ``steps``, ``run``, ``crop`` and, as
 ``down`` and ``right``, ``parts`` of ``kernels/operators/interleave.py``."""

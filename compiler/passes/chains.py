@@ -1,4 +1,4 @@
-"""Pairs of convolutions of a model, the first read by the second alone, and making one product of them."""
+"""Pairs of convolutions that one chain kernel can compute: only the second reads the first's result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user is told whose model leaves shapes of inputs open."""
+"""What a user is told where the model leaves shapes of inputs open."""
 
 from __future__ import annotations
 

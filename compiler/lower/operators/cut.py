@@ -1,4 +1,4 @@
-"""The part that counts of a result of which data decide the shape (``compiler/passes/bounded_shapes/``)."""
+"""The part that counts of a result with a data-dependent shape (``compiler/passes/bounded_shapes/``)."""
 
 from __future__ import annotations
 

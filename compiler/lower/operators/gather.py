@@ -40,7 +40,7 @@ def elements(builder: Any, graph: OnnxGraph, node: NodeProto, inputs: Sequence[A
 
 
 def _from_the_start(builder: Any, graph: OnnxGraph, node: NodeProto, places: Any, extent: int) -> Any:
-    """Places of an axis, of which negative ones count from its end."""
+    """Places of an axis; negative ones count from its end."""
     if Intervals(graph).of(node.input[1])[0] >= 0:
         return places
     zero, behind = (relax.const(number, graph.tensors[node.input[1]].dtype) for number in (0, extent))

@@ -13,7 +13,7 @@ from compiler.ir.graph import OnnxGraph, attributes_of
 INFINITY = 0x7F800000
 SIGN = 0x80000000
 HALF_END = 0x47800000
-"""2 ** 16, to which the first number beyond the largest float16 is rounded."""
+"""2 ** 16: the first number beyond the largest float16 is rounded to it."""
 HALF = 0x3F000000
 """The bits of 0.5."""
 HALF_NORMAL = 0x38800000

@@ -1,4 +1,4 @@
-"""Results of which data decide how many there are: each gets room for the greatest number, and a count.
+"""Data-dependent shapes (NonMaxSuppression, NonZero): allocate the upper bound and carry the count.
 
 NonMaxSuppression, NonZero and Compress make them; so does whatever is told a size that data decide, such as
 a Range or a Slice to a computed end. How great such a size may be follows from what it is computed of, by

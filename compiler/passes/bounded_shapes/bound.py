@@ -1,4 +1,4 @@
-"""The walk over a model: what data decide the number of gets room, and a count beside it."""
+"""The walk over a model: tensors with data-dependent shapes get room, and a count beside it."""
 
 from __future__ import annotations
 

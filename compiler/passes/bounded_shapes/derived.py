@@ -1,4 +1,4 @@
-"""Sizes that follow from others: a factor and a summand of the same number, or a table of it."""
+"""Sizes that follow from others: a factor and a summand, or a table."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from compiler.passes.bounded_shapes.state import Axes, Fill, Size, State, exactl
 
 
 def enough(state: State, name: str, least: Mapping[int, int], fill: Fill) -> str:
-    """``name``, of which there are ``least`` elements along these axes, or the run ends.
+    """``name``; the run ends where it has fewer than ``least`` elements along these axes.
 
     What does not count is ``fill`` where that had to be looked at.
     """
@@ -43,7 +43,7 @@ def behind(state: State, zero: str, size: Size) -> Size:
 
 
 def counted(state: State, name: str, axes: Axes) -> str:
-    """``name``, of which as many elements count as ``axes`` say."""
+    """``name``; as many of its elements count as ``axes`` say."""
     made = state.add("Identity", [name])
     state.axes[made] = axes
     return made

@@ -1,4 +1,4 @@
-"""Between which numbers a tensor is, whatever the inputs hold: how many rows there can be at the most."""
+"""Limits of tensors, whatever the inputs hold: they bound how many rows there can be."""
 
 from __future__ import annotations
 

@@ -139,14 +139,14 @@ def gather_elements(state: State, node: NodeProto) -> Axes:
 
 
 def _keep_masked(state: State, node: NodeProto, indices: str) -> None:
-    """Keep ``node``, whose indices that do not count are 0: nobody may be blamed for what is left over."""
+    """Keep ``node`` with indices 0 where they do not count: nobody may be blamed for what is left over."""
     state.like(
         node, {1: state.masked(indices, 0)} if indices != node.input[1] or state.axes_of(indices) else {}
     )
 
 
 def tile(state: State, node: NodeProto) -> Axes:
-    """Tile along axes of which all elements count."""
+    """Tile along axes with elements that all count."""
     axes, repeats = state.axes_of(node.input[0]), state.value(1)
     if repeats is None or any(int(repeats[axis]) != 1 for axis in axes):
         advise(state, node.input[1])

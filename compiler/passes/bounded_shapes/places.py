@@ -1,4 +1,4 @@
-"""Which elements of a line of truths hold, and how many."""
+"""The places of the true elements of a line, and their count."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def from_the_start(state: State, name: str, size: Size, extent: int, column: int
     info = state.info(name)
 
     def line(value: str | int, elsewhere: int) -> str:
-        """One number, or one for each column of which those of others are ``elsewhere``."""
+        """One number, or one for each column; those of other columns are ``elsewhere``."""
         number = value if isinstance(value, str) else state.constant(np.array([value], np.int64))
         if column is not None:
             mine = state.constant(np.arange(info.shape[-1]) == column)

@@ -1,4 +1,4 @@
-"""Whole numbers that follow from counts: computed as they are, and known within limits beside that."""
+"""Integers that follow from counts: computed exactly, and known within limits at build time."""
 
 from __future__ import annotations
 

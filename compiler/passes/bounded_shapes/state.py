@@ -59,7 +59,7 @@ def exactly(value: int) -> Size:
 
 
 Axes = dict[int, Size]
-"""Along which axes of a tensor how many elements count; not those of which all do."""
+"""How many elements of a tensor count, by axis; axes where all count are left out."""
 
 
 class State:

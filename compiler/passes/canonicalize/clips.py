@@ -1,4 +1,4 @@
-"""Clamps and means that are said by general operators, as the ones that products and layouts know."""
+"""Canonicalize clamps and means: one operator for each, which epilogues and layouts know."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes that nothing reads, left out: whatever they are, no result depends on them."""
+"""Dead code elimination: nodes that nobody reads are left out."""
 
 from __future__ import annotations
 

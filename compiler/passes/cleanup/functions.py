@@ -1,4 +1,4 @@
-"""Functions that a model defines for itself, as exporters of torch do, in the place of their calls."""
+"""Inline the functions that a model defines for itself, as torch's exporters write them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models of older operator sets, brought to newer ones."""
+"""Bring models of older operator sets to newer ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results of a model that no node makes: inputs given back, constants, and one tensor given twice."""
+"""Separate outputs: inputs given back, constants, and one tensor given twice get a node of their own."""
 
 from __future__ import annotations
 

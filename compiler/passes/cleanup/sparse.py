@@ -1,4 +1,4 @@
-"""Sparse constants of a model, which become dense ones before anything else reads it."""
+"""Sparse constants become dense ones before anything else reads the model."""
 
 from __future__ import annotations
 

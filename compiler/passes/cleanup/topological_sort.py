@@ -1,4 +1,4 @@
-"""Nodes in the order in which they can be computed, which onnxruntime does not ask of a model."""
+"""Topological sort: makers come before readers. onnxruntime does not ask this of a model."""
 
 from __future__ import annotations
 

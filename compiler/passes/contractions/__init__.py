@@ -1,4 +1,4 @@
-"""Matrix products that no kernel of constant weights takes: as one node each, with what belongs to them.
+"""Products of activations and attentions: one node each, with transposes, factors and masks.
 
 They come last, when every other product has been found.
 """

@@ -1,4 +1,4 @@
-"""Attentions in a graph: a product, what scales and masks it, a Softmax, and a product with values."""
+"""Find attentions: a product, its scale and mask, a Softmax, and a product with values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HIDING = -1e30
 class Found:
     """An attention from its first product to its last; ``mask`` is added to ``factor`` times the scores.
 
-    ``empty`` says what becomes of a row whose scores are all minus infinity: zeros, or NaN. Row i sees keys
+    ``empty`` says what becomes of a row where all scores are minus infinity: zeros, or NaN. Row i sees keys
     up to i + ``causal``, or all where that is None.
     """
 

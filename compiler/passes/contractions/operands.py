@@ -1,4 +1,4 @@
-"""The transposes and factors around a matrix product, which it can take in."""
+"""Operands of a matrix product, with the transposes and factors around them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products of a constant matrix and few columns, as the transposed ones: of few rows and constant weights."""
+"""Rewrite W.X with few columns as (X^T.W^T)^T, so that the constant is the weights operand."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def transpose_products(graph: OnnxGraph) -> None:
 
 
 def _is_wanted(graph: OnnxGraph, node: NodeProto) -> bool:
-    """Whether it is such a product, of which only one side is a batch."""
+    """Whether it is such a product, and only one side is a batch."""
     if node.op_type != "MatMul" or node.input[1] in graph.constants:
         return False
     weights = graph.constants.get(node.input[0])
@@ -64,7 +64,7 @@ class _Turning:
         self._made: list[NodeProto] = []
 
     def nodes(self, last: NodeProto, gone: Set[str]) -> list[NodeProto]:
-        """All nodes, of which the last writes what ``last`` did: the MatMul, or the only Transpose behind it.
+        """All nodes; the last one writes what ``last`` did: the MatMul, or the only Transpose behind it.
 
         They do not read what is ``gone``.
         """

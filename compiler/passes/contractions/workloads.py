@@ -1,4 +1,4 @@
-"""What the nodes of products of activations compute, as workloads."""
+"""Workloads of products of activations."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _mask(shape: Shape, rank: int) -> View:
 
 
 def _grouped(view: View, group: int, many: bool) -> View:
-    """A view whose last axis of the batch is heads, with one more for those that share keys and values.
+    """A view with heads as the last axis of the batch, and one axis for those that share keys and values.
 
     ``many``: it has all of these heads, not one of each group.
     """

@@ -47,7 +47,7 @@ class _Graph:
         return node if node is not None and node.op_type == op else None
 
     def _plain(self, name: str) -> str:
-        """The tensor whose one number ``name`` is, too."""
+        """The tensor that has the one number of ``name``, too."""
         while (node := self._made.get(name)) and node.op_type in SAME:
             name = node.input[0]
         return name

@@ -1,4 +1,4 @@
-"""An If, replaced by the branch that it takes, or by both and a choice where that depends on data."""
+"""Branches: an If becomes the branch that it takes, or both and a choice where data decide."""
 
 from __future__ import annotations
 

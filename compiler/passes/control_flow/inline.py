@@ -1,4 +1,4 @@
-"""A nested graph as part of the graph around it, and the names that both have."""
+"""Inline a nested graph into the graph around it, with fresh names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graphs inside graphs and sequences of tensors, written as plain nodes of tensors.
+"""Inline control flow: If, Loop, Scan and sequences of tensors become plain nodes.
 
 An If becomes the branch that it takes, a Loop or Scan the nodes of all its turns, and a sequence the tensors
 that are in it. Where only data tells which branch is taken, both are computed and a Where chooses, or the one

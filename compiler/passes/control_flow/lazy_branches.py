@@ -1,4 +1,4 @@
-"""An If of which one branch has all the work, as a Loop of at most one turn: it is computed only if taken."""
+"""An If with one costly branch, as a Loop of at most one turn: the branch is computed only if taken."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WORK |= {"MatMulInteger", "QLinearConv", "QLinearMatMul", "RNN", "Scan"}
 def lazy(node: NodeProto, taken: set[str]) -> Written | None:
     """The If ``node``, which data decide, as such a Loop; None where both branches have work, or neither.
 
-    The other branch, whose results the Loop begins with, is always computed, so it must be one that can be.
+    The Loop begins with the results of the other branch. That is always computed, so it must be computable.
     """
     then, otherwise = (
         next(attribute.g for attribute in node.attribute if attribute.name == f"{name}_branch")

@@ -1,4 +1,4 @@
-"""States of a Loop that are none: what no turn changes, and what nobody reads.
+"""Loop states that no turn changes, or nobody reads, are taken out of the loop.
 
 Paddle's exporter makes a state of every weight that a loop reads, and of every variable in it.
 """

@@ -1,4 +1,4 @@
-"""A Scan whose turns do not depend on one another, as plain nodes that compute all of them at once."""
+"""A Scan with turns that do not depend on one another, as plain nodes that compute all of them at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sequences of tensors, whose lengths are known: what reads one reads the tensors in it."""
+"""Sequences of tensors with known lengths: what reads one reads the tensors in it."""
 
 from __future__ import annotations
 

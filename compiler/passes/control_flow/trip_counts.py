@@ -1,4 +1,4 @@
-"""How many turns a Loop has, where constants tell."""
+"""Trip counts of loops, where constants tell them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loop, Scan and SequenceMap, as the nodes of all their turns one after the other."""
+"""Unroll Loop, Scan and SequenceMap: the nodes of all turns, one after the other."""
 
 from __future__ import annotations
 

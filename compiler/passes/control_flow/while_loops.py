@@ -1,4 +1,4 @@
-"""A Loop that data end, as one node: its body is a model of its own, of which the build makes a function."""
+"""While loops (data decide the trip count): the body is compiled as a function, called by one node."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class _Kept:
         """Whether states that are one number in another shape than they begin with are made alike here.
 
         What a turn makes of one number gets that shape. What no turn reads begins in the shape that turns
-        give it: that of a variable of which a program says nothing before the loop.
+        give it: that of a variable that a program does not set before the loop.
         """
         used = {name for node in self.body.node for name in reads(node)}
         used |= {value.name for value in self.body.output}

@@ -1,4 +1,4 @@
-"""Convolutions of other kinds, written as two-dimensional ones, which kernels compute.
+"""Convolutions of lines, volumes and transposed ones, as the two-dimensional ones that kernels compute.
 
 What is computed stays the same, and so do the names of nodes; tensors between them may be new.
 """

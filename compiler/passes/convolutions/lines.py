@@ -1,4 +1,4 @@
-"""Convolutions and pools of one spatial axis, as those of images of one row."""
+"""One-dimensional convolutions and pools, as images of one row."""
 
 from __future__ import annotations
 

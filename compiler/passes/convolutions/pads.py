@@ -1,4 +1,4 @@
-"""Zeros that are put around a convolution's data, as the convolution's own padding."""
+"""Merge a Pad with zeros into the convolution behind it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs of nodes on arrays of another rank than images have, computed on images from the first to the last.
+"""Runs of nodes on arrays that are no images become runs on images, without reshapes in between.
 
 A convolution of one or three spatial axes is one of images after its data were reshaped. Were each reshaped
 by itself, nothing could be fused into it and nothing could keep a layout; so what lies between them goes

@@ -1,4 +1,4 @@
-"""Transposed convolutions, as convolutions of stride 1 whose channels become pixels.
+"""Transposed convolutions, as convolutions of stride 1 with channels that become pixels.
 
 With strides s each s x s pixels of the result, its phases, see the same pixels of the data, each through
 weights of its own. So a convolution computes phases as its channels, over the data's pixels, and an
@@ -66,7 +66,7 @@ class Axis:
 
     @property
     def first(self) -> int:
-        """The first block of which anything is wanted."""
+        """The first block that has something that is wanted."""
         return self.pad // self.stride
 
     @property

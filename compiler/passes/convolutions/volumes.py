@@ -1,4 +1,4 @@
-"""Convolutions and pools of three spatial axes, as those of images that follow each other in the batch."""
+"""Three-dimensional convolutions and pools, as images that follow each other in the batch."""
 
 from __future__ import annotations
 

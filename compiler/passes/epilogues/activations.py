@@ -112,7 +112,7 @@ def activation_of(
 
 
 def recognised(values: Precise) -> Activation | None:
-    """The activation whose values at the samples these are."""
+    """The activation that has these values at the samples."""
     at = dict(zip(_SAMPLES.tolist(), values.tolist(), strict=True))
     for candidate in _candidates(at):
         expected = activated(candidate, _SAMPLES)
@@ -149,7 +149,7 @@ def _single(value: float) -> float:
 def _closed(
     graph: OnnxGraph, readers: Readers, outputs: frozenset[str], name: str
 ) -> Iterator[tuple[tuple[NodeProto, ...], Precise]]:
-    """Ever more nodes behind ``name`` of which nothing but the last result is read by others.
+    """Ever more nodes behind ``name``, as long as others read the last result alone.
 
     With the values of that result where those of ``name`` are the samples.
     """

@@ -1,4 +1,4 @@
-"""Batch norms that no product takes in: one factor and one addend a channel, computed at build time."""
+"""Batch norms outside of epilogues: one factor and one addend a channel, computed at build time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What follows a product and is computed along with it: a chain of nodes that nothing else reads."""
+"""Epilogues: a chain of nodes behind a product that nobody else reads is computed along with it."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Chain:
         """Take in followers as long as one kernel can compute them along.
 
         Of two products that are added, the one further from the inputs takes the other as its residual:
-        in a residual block that is the main branch, whose product then looks like that of other blocks.
+        in a residual block that is the main branch, so its product looks like that of other blocks.
         """
         while True:
             if self._absorb_activation(wiring):

@@ -1,4 +1,4 @@
-"""Factors of channels that are computed, as by squeeze and excitation, in front of a convolution."""
+"""Channel factors in front of a convolution (squeeze and excitation), which its weights can take in."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SMALLER = 2
 
 
 def factored(graph: OnnxGraph, conv: Workload, data: str, wiring: Wiring) -> tuple[str, str] | None:
-    """The data and the factors, one a channel, whose product is the ``data`` of ``conv`` alone.
+    """The data and the factors, one a channel; their product is the ``data`` of ``conv`` alone.
 
     ``(data * factors) * weights`` is ``data * (factors * weights)``, each product rounded as often. None
     where there are no factors, or multiplying the weights would not pay.

@@ -1,4 +1,4 @@
-"""Nodes that TVM gets wrong, and how each is written as others that it gets right."""
+"""Legalize: nodes that TVM gets wrong are written as others that it gets right."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ LAST: dict[str, tuple[Rule, ...]] = {
 """The same of nodes that others may have become."""
 
 ALWAYS_WRITTEN = ("DFT", "DeformConv", "Einsum", "GRU", "LSTM", "MaxUnpool", "RNN", "STFT", "TensorScatter")
-"""Operators of which none is left."""
+"""None of these operators is left."""
 
 
 def legalize(graph: OnnxGraph) -> None:

@@ -38,7 +38,7 @@ def joined(writer: Writer) -> bool:
 
 
 def parts(writer: Writer) -> bool:
-    """A Split of which some results have no elements: those are constants."""
+    """A Split with results that have no elements: those are constants."""
     infos = {name: writer.graph.tensors[name] for name in writer.node.output}
     full = [name for name, info in infos.items() if 0 not in info.shape]
     if len(full) == len(infos) or not full:

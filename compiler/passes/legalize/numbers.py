@@ -1,4 +1,4 @@
-"""Operators of single elements whose types or attributes TVM's importer does not know."""
+"""Operators of single elements with types or attributes that TVM's importer does not know."""
 
 from __future__ import annotations
 

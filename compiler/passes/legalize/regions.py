@@ -75,7 +75,7 @@ def _samples(known: Array, attributes: Mapping[str, Any]) -> int:
 
 
 def _of_few_samples(writer: Writer, rois: str, zero: str) -> str:
-    """``rois``, none of which takes more samples than ``MOST_SAMPLES`` for a bin."""
+    """``rois``, or the run ends where one takes more samples than ``MOST_SAMPLES`` for a bin."""
     left, top, right, bottom = (_column(writer, rois, at) for at in range(4))
     dtype, counts = writer.info(1).dtype, []
     for side, name in (((right, left), "output_width"), ((bottom, top), "output_height")):
@@ -101,7 +101,7 @@ def _of_each(writer: Writer, truths: str) -> str:
 
 
 def pooled(writer: Writer) -> bool:
-    """MaxRoiPool, whose regions begin with the number of an image."""
+    """MaxRoiPool: each region begins with the number of an image."""
     known, dtype = writer.value(1), writer.info(1).dtype
     images, last = writer.info(0).shape[0], writer.constant(vector(5))
     if known is not None and known.size and (known[:, 0] >= 0).all() and (known[:, 0] < images).all():
@@ -118,7 +118,7 @@ def pooled(writer: Writer) -> bool:
 
 
 def suppressed(writer: Writer) -> bool:
-    """NonMaxSuppression, whose overlap is a part of a region."""
+    """NonMaxSuppression: the overlap is a part of a region."""
     known, what = writer.value(3), "an iou_threshold"
     if known is not None and not ((known >= 0) & (known <= 1)).all():
         writer.refuse(f"needs {what} from 0 to 1, and the model has {known.reshape(-1)[0]}")

@@ -1,4 +1,4 @@
-"""Operators whose results for NaN, infinities or a constant zero TVM or the formula of its importer loses."""
+"""Operators that TVM, or its importer's formula, computes wrongly for NaN, infinities or a constant zero."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def transform(writer: Writer) -> bool:
 
 
 def framed(writer: Writer) -> bool:
-    """An STFT of real numbers: a convolution whose channels are the waves in a window."""
+    """An STFT of real numbers: a convolution with the waves in a window as channels."""
     shape, out = writer.info(0).shape, writer.graph.tensors[writer.node.output[0]].shape
     if len(shape) == 3 and shape[2] != 1:
         writer.refuse("transforms complex numbers; only real ones are supported")

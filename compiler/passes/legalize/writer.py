@@ -1,4 +1,4 @@
-"""What replaces one node, while it is written."""
+"""The replacement of one node, written with known shapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models of float16 and bfloat16, written as models of float32 with the same inputs and outputs.
+"""Promote float16 and bfloat16: the model becomes one of float32 with the same inputs and outputs.
 
 No kernel computes in them, and hardware seldom does: onnxruntime, too, computes most operators in float32 and
 rounds after each. Here nothing is rounded in between: constants are what they were, exactly, and what is

@@ -1,4 +1,4 @@
-"""Weights that a file holds narrower than float32, for products that may keep them so."""
+"""Narrow weights: products may keep weights as narrow as the file has them."""
 
 from __future__ import annotations
 

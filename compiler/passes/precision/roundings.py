@@ -1,4 +1,4 @@
-"""Casts to float16 and bfloat16 that round on purpose, told from those of a model that computes in them."""
+"""Casts to 16 bits that round on purpose, told from those of a model that computes in 16 bits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products of data that are quantized as they come: sums, made floats by a scale that is computed."""
+"""Dynamic quantization: products of data that are quantized at run time, with a computed scale."""
 
 from __future__ import annotations
 

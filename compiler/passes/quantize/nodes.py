@@ -1,4 +1,4 @@
-"""What QuantizeLinear and DequantizeLinear nodes say: which bytes stand for which real numbers."""
+"""The quantization that QuantizeLinear and DequantizeLinear nodes say: scale, zero point, axis."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class _Parameters:
 
 
 def check_quantization(graph: OnnxGraph) -> None:
-    """Raises ModelError that names a node whose scales or zero points make no sense."""
+    """Raises ModelError that names a node with scales or zero points that make no sense."""
     for node in graph.nodes:
         if node.op_type in NODES:
             _parameters(graph, node)

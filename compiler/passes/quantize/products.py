@@ -163,7 +163,7 @@ def workload_of(
 
 
 def dynamic_workload(operands: Operands, dtype: Byte) -> QConv2d | str:
-    """The workload of data whose scale and zero point come with them, or why there is none."""
+    """The workload of data that come with their scale and zero point, or why there is none."""
     size = np.abs(operands.weights.astype(np.int64) - operands.zero).sum((0, 1, 2))
     if np.any(255 * (3 * size + 2 * abs(operands.zero) * operands.weights.shape[2]) >= 1 << 31):
         return "its sums may be too large for 32 bits"

@@ -1,4 +1,4 @@
-"""A model's operators on bytes rewritten to QDQ form."""
+"""Rewrite operators on bytes to QDQ form."""
 
 from __future__ import annotations
 

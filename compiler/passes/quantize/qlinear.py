@@ -24,7 +24,7 @@ PER_AXIS_OPSET = 13
 class Known:
     """What the nodes written so far say: how many elements constants have, how many axes some tensors.
 
-    ``turned`` are tensors whose channels are last, each with its bytes in ONNX's order.
+    ``turned`` are tensors with their channels last, each with its bytes in ONNX's order.
     """
 
     opset: int

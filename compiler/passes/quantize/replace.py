@@ -1,4 +1,4 @@
-"""The quantized parts of a graph replaced by integer products and operators; the rest stays floats."""
+"""Replace the quantized parts of a graph by integer products and operators; the rest stays floats."""
 
 from __future__ import annotations
 

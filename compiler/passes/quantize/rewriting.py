@@ -1,4 +1,4 @@
-"""A graph while its quantized parts are replaced: what is known of it, and the nodes written so far."""
+"""The state of ReplaceQuantized: what is known of the graph, and the nodes written so far."""
 
 from __future__ import annotations
 

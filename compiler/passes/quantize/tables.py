@@ -1,4 +1,4 @@
-"""Functions of one quantized tensor, found between its DequantizeLinear and a QuantizeLinear, as tables."""
+"""Lookup tables: functions of one tensor between its DequantizeLinear and a QuantizeLinear."""
 
 from __future__ import annotations
 

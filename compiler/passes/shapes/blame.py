@@ -1,4 +1,4 @@
-"""Inputs whose values decide what a model is, so that they must be given beforehand."""
+"""Inputs that decide by their values what a model is, so that the values must be given beforehand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onnx import ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
 from compiler.ir.checks import ModelError, node_name
 
 FEW_ELEMENTS = 16
-"""An input up to this size may be one whose value a user can give."""
+"""A user may give the value of an input up to this size."""
 FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
 
 

@@ -1,4 +1,4 @@
-"""Operators that ONNX defines by others, written as those: TVM has no converter for them, or a wrong one."""
+"""Expand operators by ONNX's own definitions, where TVM has no converter or a wrong one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GUARDED = {"Attention": (6, 1, -2, 1, "nonpad_kv_seqlen"), "RotaryEmbedding": (3
 """Operators of which a definition takes any whole numbers: which operand these are; of which axis of which
 operand the extent, and so much more, is above them; and what they are."""
 FORGETTING = {"STFT"}
-"""Operators of which onnx infers shapes as if attributes that are left out were zero."""
+"""For these operators onnx infers shapes as if attributes that are left out were zero."""
 MOST_DEEP = 4
 """So many definitions by others that are defined by others."""
 OWN = "tilefleet"

@@ -1,4 +1,4 @@
-"""Tensors without elements: constants all of them, as there is nothing that a run could decide."""
+"""Empty tensors are constants: a run can decide nothing about them."""
 
 from __future__ import annotations
 

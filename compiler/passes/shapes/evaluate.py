@@ -1,4 +1,4 @@
-"""What a node makes of constants: by onnx's reference, else by onnxruntime where that is installed."""
+"""Evaluate a node on constants: by onnx's reference, else by onnxruntime where that is installed."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _beyond(node: NodeProto, table: Array, places: Array) -> bool:
 
 
 def _has_no_step(node: NodeProto, inputs: Mapping[str, Array]) -> bool:
-    """Whether it is a recurrence over nothing, of which onnxruntime aborts the process."""
+    """Whether it is a recurrence over nothing: onnxruntime aborts the process on such."""
     return node.op_type in ("GRU", "LSTM", "RNN") and any(not each.size for each in inputs.values())
 
 

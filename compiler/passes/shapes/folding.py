@@ -73,7 +73,7 @@ def folded(
 
 
 def unknown(nodes: list[NodeProto], tensors: Mapping[str, TensorInfo]) -> list[NodeProto]:
-    """The nodes of whose first result the shape is not known."""
+    """The nodes with a first result of unknown shape."""
     return [node for node in nodes if any(name and name not in tensors for name in node.output[:1])]
 
 

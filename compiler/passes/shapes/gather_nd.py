@@ -1,4 +1,4 @@
-"""A GatherND of one number, of which onnx's inference does not say that it has no axes."""
+"""A GatherND of one number: onnx's inference does not say that the result has no axes."""
 
 from __future__ import annotations
 

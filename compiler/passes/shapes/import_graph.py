@@ -33,7 +33,7 @@ DECIDING: dict[str, dict[int, str]] = {
 
 
 def graph_of(model: ModelProto) -> OnnxGraph:
-    """The graph of a checked model whose inputs have static shapes."""
+    """The graph of a checked model; the shapes of its inputs are static."""
     constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     opset = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
     nodes, tensors = folded(model, expanded(model, constants), constants)

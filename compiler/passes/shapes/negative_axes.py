@@ -1,4 +1,4 @@
-"""Axes counted from the end, as converters write them before the operator set that allows it."""
+"""Negative axes, as converters write them before the operator set that allows it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from onnx import NodeProto
 ALLOWED = 11
 """From which operator set on every axis may be counted from the end."""
 AXES = {"Concat": "axis", "Squeeze": "axes", "Unsqueeze": "axes"}
-"""Operators of which onnx infers no shape, or a wrong one, from such an axis; onnxruntime takes it."""
+"""For these operators onnx infers no shape, or a wrong one, from such an axis; onnxruntime takes it."""
 
 
 def count_axes(nodes: list[NodeProto], ranks: Callable[[list[NodeProto]], Mapping[str, int]]) -> None:
@@ -37,7 +37,7 @@ def _negative(node: NodeProto) -> bool:
 
 
 def _before(nodes: list[NodeProto]) -> list[NodeProto]:
-    """The nodes that do not depend on one whose axes are still counted from the end."""
+    """The nodes that do not depend on one with axes that are still counted from the end."""
     unknown: set[str] = set()
     ready = []
     for node in nodes:

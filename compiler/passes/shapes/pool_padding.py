@@ -1,4 +1,4 @@
-"""Give a pool the padding that its last window needs, where that window reaches beyond the padding.
+"""Pool padding: pad for the last window where it reaches beyond the padding (ceil_mode).
 
 A window that would begin in the padding at the end is none: so onnxruntime and PyTorch have it, and onnx from
 operator set 22 on; before, its inference counts it. What lies beyond the padding is no element of an average

@@ -1,4 +1,4 @@
-"""Padding of transposed convolutions that is not said in numbers, before anything infers their shapes.
+"""SAME padding of transposed convolutions in numbers, before anything infers their shapes.
 
 onnx's inference adds ``output_padding`` to a result that SAME has made as large as the data times their
 strides; its reference and onnxruntime make the padding larger instead, which depends on the window alone.

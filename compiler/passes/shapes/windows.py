@@ -1,4 +1,4 @@
-"""Refuse windows that are larger than what they read: onnx infers results of them that nothing computes."""
+"""Refuse windows larger than what they read: onnx infers results for them that nothing computes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from compiler.ir.checks import ModelError, node_name
 from compiler.passes.shapes.axis_range import Info
 
 _WEIGHTS = {"Conv": 1, "ConvInteger": 1, "ConvTranspose": 1, "QLinearConv": 3}
-"""The operand whose extents are the window's."""
+"""The operand with the window's extents."""
 _POOLS = ("AveragePool", "LpPool", "MaxPool")
 
 

@@ -87,7 +87,7 @@ class Tensor:
     zeros: Array
     axis: int
     open: tuple[int, ...] = ()
-    """The axes of which the extent is only known when the model runs; ``shape`` has 1 there."""
+    """The axes with an extent that is known only when the model runs; ``shape`` has 1 there."""
     variable: bool = False
     """Whether it keeps what an operator leaves in it for the next run."""
 

@@ -1,4 +1,4 @@
-"""WHILE as the Loop of ONNX, whose body ends with the condition of the next turn, and IF as its If."""
+"""WHILE as ONNX's Loop (its body ends with the condition of the next turn), and IF as its If."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LOOP, CHOICE = "WHILE", "IF"
 
 
 def loop(writer: Writer, op: Operator, condition: GraphProto, body: GraphProto) -> None:
-    """Write ``op``, of which these are the graphs; raises ModelError where they do not go with it."""
+    """Write ``op`` with these graphs; raises ModelError where they do not go with it."""
     if len(condition.output) != 1 or len(body.output) != len(op.outputs) or len(op.inputs) != len(op.outputs):
         raise ModelError("its condition and body have other results than it has")
     label, many = writer.nodes.name(f"{op.name}/loop"), range(len(op.outputs))
@@ -41,7 +41,7 @@ def loop(writer: Writer, op: Operator, condition: GraphProto, body: GraphProto) 
 
 
 def choice(writer: Writer, op: Operator, *branches: GraphProto) -> None:
-    """Write ``op``, of which these two are the branches, as an If."""
+    """Write ``op`` as an If with these two branches."""
     label = writer.nodes.name(f"{op.name}/choice")
     names = [f"{label}/{at}" for at in range(len(op.outputs))]
     node = helper.make_node("If", [writer.stored(op.inputs[0], FILE)], names, name=label)

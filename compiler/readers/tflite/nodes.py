@@ -54,7 +54,7 @@ class Nodes:
         return name
 
     def chain(self, first: str, steps: Sequence[Step], label: str, last: str) -> str:
-        """Add nodes of which each reads what the one before writes, the first ``first``.
+        """Add a chain of nodes: each reads the result of the one before, the first one ``first``.
 
         They are named after ``label``; the result is called ``last``, a name that is taken already.
         """

@@ -64,7 +64,7 @@ def same_elements(writer: Writer, data: int, index: int) -> None:
 
 
 def ranked(writer: Writer, index: int, rank: int) -> str:
-    """A tensor as real numbers, an operand of a result of ``rank``, whose axes come last in the file."""
+    """A tensor as real numbers, an operand of a result of ``rank``; its axes come last in the file."""
     tensor = writer.tensor(index)
     if rank != 4:
         return writer.real(index, FILE)

@@ -20,7 +20,7 @@ Array = npt.NDArray[Any]
 
 
 def dense(sparsity: Any, values: Array, shape: Sequence[int], name: str) -> Array:
-    """The dense elements, flat, of which ``values`` are those that are stored.
+    """The dense elements, flat; ``values`` are those that are stored.
 
     Raises ModelError where the description does not fit ``shape`` or ``values``.
     """

@@ -32,7 +32,7 @@ _WORK = ("BATCH_MATMUL", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRA
 
 
 def _with_states(file: TfliteFile) -> TfliteFile:
-    """A graph whose variable tensors are inputs, and outputs of the operators that have them."""
+    """A graph with its variable tensors as inputs, and as outputs of the operators that have them."""
     tensors, operators = list(file.tensors), []
     inputs, outputs = list(file.inputs), list(file.outputs)
     for op in file.operators:
@@ -71,7 +71,7 @@ class _Flat:
         return TfliteFile(tuple(self._tensors), tuple(self._inputs), tuple(outputs), tuple(self._operators))
 
     def _run(self, number: int, places: list[int], depth: int) -> list[int]:
-        """Add the operators of a graph, whose tensors are at ``places``; where they are in the end."""
+        """Add the operators of a graph with tensors at ``places``; where they are in the end."""
         if depth > DEEPEST:
             raise ModelError(f"more than {DEEPEST} subgraphs call each other")
         for op in self._graphs[number].operators:
@@ -180,7 +180,7 @@ class _Flat:
             self._add(Operator("SELECT_V2", op.name, chosen, (result,), None))
 
     def _with_constants(self, graph: TfliteFile, given: list[int]) -> TfliteFile:
-        """A graph whose inputs that are constants outside, weights mostly, are its own constants."""
+        """A graph with constants of its own in place of inputs that are constants outside, mostly weights."""
         tensors, inputs = list(graph.tensors), []
         for inside, outside in zip(graph.inputs, given, strict=True):
             if self._tensors[outside].raw is None:

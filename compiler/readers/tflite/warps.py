@@ -1,6 +1,6 @@
 """MediaPipe's operators around landmarks in ONNX: a matrix of a crop, points and images moved by it.
 
-Points are (x, y) on the last axis. A matrix is (1, 4, 4), of which rows x and y and columns x, y and 1 count.
+Points are (x, y) on the last axis. A matrix is (1, 4, 4); its rows x and y and its columns x, y and 1 count.
 """
 
 from __future__ import annotations

@@ -184,7 +184,7 @@ class Writer:
         return self.nodes.chain(stored, [step], f"{stored}/dequantize", result)
 
     def _widened(self, stored: str, index: int) -> str:
-        """The real numbers of a tensor of 16 bits, of which no operator of ONNX's older sets knows."""
+        """The real numbers of a tensor of 16 bits: no operator of ONNX's older sets knows such."""
         scale, zero = self.scale_and_zero(index)
         factor = self.nodes.constant(f"{stored}/scale", scale)
         steps: list[Step] = [("Cast", [], {"to": TensorProto.FLOAT}), ("Mul", [factor], {})]

@@ -14,13 +14,13 @@ def same(form: Fused) -> None:
 
 
 def gather_nd(form: Fused) -> None:
-    """GatherND, whose indices may be int32."""
+    """GatherND with indices that may be int32."""
     places = form.add("Cast", [form.needed(1)], to=TensorProto.INT64)
     form.finish(form.add("GatherND", [form.needed(0), places]))
 
 
 def pad(form: Fused) -> None:
-    """Pad, whose widths may be a row of a matrix and whose value may be a vector."""
+    """Pad with widths that may be a row of a matrix, and a value that may be a vector."""
     widths = form.add("Reshape", [form.needed(1), form.constant(np.array([-1]))])
     value = [_scalar(form, form.given(2))] if form.given(2) else []
     form.finish(form.add("Pad", [form.needed(0), widths, *value], **form.attributes))

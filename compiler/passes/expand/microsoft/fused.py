@@ -103,7 +103,7 @@ class Fused(Form):
             self.nodes.append(helper.make_node("Identity", [made], wanted, name=name))
 
     def only(self, count: int) -> None:
-        """Refuse a node of which more than the first ``count`` outputs are wanted."""
+        """Refuse a node where more than the first ``count`` outputs are wanted."""
         if any(self.node.output[count:]):
             self.refuse(f"has more outputs than the {count} that are supported")
 

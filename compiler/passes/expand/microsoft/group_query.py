@@ -135,7 +135,7 @@ def _appended(form: Fused, part: str, past: int, start: str, length: str) -> str
 
 
 def _of_length(form: Fused, part: str, length: str) -> str:
-    """``part``, whose tokens are all that there are: shapes do not fit together where they are not."""
+    """``part`` with all tokens that there are: shapes do not fit together where some are missing."""
     extents = [extent(form, part, 0), extent(form, part, 1), length, extent(form, part, 3)]
     return form.add("Reshape", [part, form.add("Concat", extents, axis=0)])
 

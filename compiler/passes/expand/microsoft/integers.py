@@ -13,7 +13,7 @@ from compiler.passes.expand.microsoft.gathered import WHOLE, unpacked
 AXIS_SINCE = 13
 """From this version on a DequantizeLinear has a scale for each place of an axis."""
 OF_INT8 = 4
-"""The accuracy level of a MatMulNBits whose data may become int8."""
+"""The accuracy level of a MatMulNBits with data that may become int8."""
 
 
 def dynamic_matmul(form: Fused) -> None:

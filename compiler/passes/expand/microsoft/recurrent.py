@@ -1,4 +1,4 @@
-"""DynamicQuantizeLSTM: an LSTM whose data and states become bytes as they come.
+"""DynamicQuantizeLSTM: an LSTM that makes bytes of data and states as they come.
 
 It is ONNX's LSTM with whole numbers for weights, and a mark that says how large one is, and that the data
 before their product and the states before each step's are rounded (``compiler/passes/legalize/whole.py``).

@@ -33,7 +33,7 @@ class Nodes:
 
 
 class _Rows:
-    """The columns of nodes as lists, to which rows are added."""
+    """The columns of nodes as lists; rows are added to them."""
 
     def __init__(self, nodes: Nodes) -> None:
         self.features = nodes.features.tolist()
@@ -86,7 +86,7 @@ def ordered(nodes: Nodes) -> Nodes:
 
 @dataclass(frozen=True)
 class Compared:
-    """Tables of which row i asks ``operator(signs[i] * value, limits[i])``; no signs where all are 1."""
+    """Tables: row i asks ``operator(signs[i] * value, limits[i])``; no signs where all are 1."""
 
     operator: str
     signs: Array | None

@@ -142,7 +142,7 @@ def _made(node: NodeProto) -> int:
 
 
 def _taken(node: NodeProto) -> int:
-    """The type of the numbers of which a LabelEncoder makes texts; 0 where it takes texts."""
+    """The type of the numbers that a LabelEncoder makes texts of; 0 where it takes texts."""
     kind = _kind(node, "keys") or TensorProto.INT64
     return 0 if kind == TensorProto.STRING else kind
 

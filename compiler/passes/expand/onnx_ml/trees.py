@@ -25,7 +25,7 @@ AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 
 @dataclass(frozen=True)
 class _Trees:
-    """Nodes whose ways lead to rows, or to leaf ``i`` as ``-1 - i``.
+    """Nodes with ways that lead to rows, or to leaf ``i`` as ``-1 - i``.
 
     ``values`` are (leaves, results), or a number for the one result of each in ``targets``.
     """

@@ -1,4 +1,4 @@
-"""Convolutions and matrix products: the forms of which ``product_nodes.py`` makes workloads."""
+"""Convolutions and matrix products: the forms that ``product_nodes.py`` makes workloads of."""
 
 from __future__ import annotations
 
