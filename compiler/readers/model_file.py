@@ -51,7 +51,7 @@ def parse_file(path: Path, shapes: Shapes | None = None, tables: bool = False) -
     """The model at ``path`` as its file has it; ModelError for what is none.
 
     A TFLite one is as ONNX, for ``shapes`` of inputs that it leaves open. Large ``tables`` of trees become
-    tensors, which our own forms alone understand (``classical/wire.py``).
+    tensors, which our own forms alone understand (``onnx_ml/wire.py``).
     """
     try:
         size = path.stat().st_size
