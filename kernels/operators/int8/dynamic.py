@@ -64,8 +64,16 @@ def build_dynamic_quantize(
     return function.result()
 
 
+def _lesser(one: Vector, other: Vector) -> Vector:
+    """The lesser number; ``other`` where one is NaN: fewer instructions than to keep it."""
+    return tirx.Select(one < other, one, other)
+
+
 def range_of(data: Buffer, elements: Index, parts: int, lanes: int) -> tuple[Expr, Expr]:
-    """The smallest and the largest of all floats and zero; each part of them by a thread of its own."""
+    """The smallest and the largest of all floats and zero; each part of them by a thread of its own.
+
+    A NaN makes the largest NaN, and so all that follows from both.
+    """
     ends = tir.scratch(2 * parts)
     share = quotient(tir.index(elements + parts - 1), parts)
     with tir.loop(parts, parts) as part:
@@ -73,7 +81,7 @@ def range_of(data: Buffer, elements: Index, parts: int, lanes: int) -> tuple[Exp
         _ends_of(data, begin, T.Bind(tir.least(share, elements - begin)), lanes, ends, part, parts)
     found = [tir.number(0), tir.number(0)]
     for part in range(parts):
-        found = [tirx.Min(found[0], ends[part]), tirx.Max(found[1], ends[parts + part])]
+        found = [_lesser(ends[part], found[0]), tirx.Max(found[1], ends[parts + part])]
     return T.Bind(found[0]), T.Bind(found[1])
 
 
@@ -82,7 +90,7 @@ def _ends_of(
 ) -> None:
     run = CHAINS * lanes
     both: tuple[tuple[Buffer, Callable[..., Vector]], ...] = (
-        (tir.registers(run), tirx.Min),
+        (tir.registers(run), _lesser),
         (tir.registers(run), tirx.Max),
     )
     slots = [tir.vector(chain * lanes, lanes) for chain in range(CHAINS)]
