@@ -21,10 +21,10 @@ from onnx import AttributeProto, ModelProto, TensorProto, helper
 
 FEATURES = 100
 READERS = {
-    "tilefleet": "from compiler.readers.model_file import load_graph; load_graph({path!r})",
+    "tilefleet": "from compiler.load import load_graph; load_graph({path!r})",
     "onnxruntime": "onnxruntime.InferenceSession({path!r}, providers=['CPUExecutionProvider'])",
 }
-IMPORTS = {"tilefleet": "import compiler.readers.model_file", "onnxruntime": "import onnxruntime"}
+IMPORTS = {"tilefleet": "import compiler.load", "onnxruntime": "import onnxruntime"}
 CHILD = """
 import re, resource
 {imports}
