@@ -196,7 +196,8 @@ def test_a_chain_turns_its_channels_once(tmp_path):
         _node("NhwcMaxPool", ["c"], "m", kernel_shape=[2, 2], strides=[2, 2]),
         _node("QLinearGlobalAveragePool", ["m", "ys", "yz", "ys", "yz"], channels_last=1),
     ]
-    partition = run(tmp_path, _bytes_model(nodes, (1, 8, 8, 4), STEPS | {"w": weights}), 1)
+    # There are six results: one may be the neighbour of onnxruntime's.
+    partition = run(tmp_path, _bytes_model(nodes, (1, 8, 8, 4), STEPS | {"w": weights}), 1, share=0.2)
     turned = [node for node in partition.graph.nodes if node.op_type == "Transpose"]
     assert len(turned) == 2
     (product,) = partition.products
