@@ -47,8 +47,8 @@ class QuantizedOperator:
 class Product:
     """One workload of the model with its constants; ``data`` and ``residual`` are tensors of the graph.
 
-    ``others`` are what a product of activations takes after its data; such have no constants. A quantized one
-    whose data are quantized as they come has their step and their zero point there. ``constants`` are a
+    ``others`` are what a product of activations takes after its data; such have no constants. A quantized
+    product has step and zero point there where its data are quantized at run time. ``constants`` are a
     quantized product's, as its kernels take them after the data: weights, bias and, unless the result is
     int32, multiplier and shift, or unit and addend of such data. Those of floats have ``raw_weights``,
     ``scale``, ``bias`` and ``slope`` instead; one by narrow weights has these as ``constants``, and its bias.
@@ -80,8 +80,8 @@ class Product:
 class Partition:
     """The graph with every product as one node, the products in order, and what could not be one.
 
-    ``operators`` are the other integer functions, each also one node of the graph. ``bodies`` are those of
-    loops that data end, whose nodes have their ``index``.
+    ``operators`` are the other integer functions, each also one node of the graph. ``bodies`` are
+    those of while loops; the attribute ``index`` of a loop's node is its place there.
     """
 
     graph: OnnxGraph

@@ -1,4 +1,4 @@
-"""What a user is told where the model leaves shapes of inputs open."""
+"""Advice for models with open input shapes: which ``--shape`` options to give."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from compiler.passes.expand.onnx_ml.wire import parse
 from compiler.passes.precision.half import promote_half
 
 MAX_FILE_BYTES = 2**31 - 1
-"""What protobuf can hold."""
+"""The largest file that protobuf reads."""
 TFLITE = b"TFL3"
 """What a TFLite file has at byte 4."""
 
